@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..records import Floats, Ints
-from .account.replay import MOST_TIMES
+from .account.synchronous_job import MOST_TIMES
 from .queueing import Bounds, predicted_rates
 
 SHIFTS = 24

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..account.account import Account
-from ..account.replay import BESIDE, Job, Replay, job_of
+from ..account.replay import Replay
 from ..account.signals import RankSignals
+from ..account.synchronous_job import BESIDE, Job, job_of
 from ..barrier import Grid
 from ..intervals import ENOUGH_STEPS, LEAST_STEPS
 from . import busy_node, independent, synchronous

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from ...records import Floats
-from ..account.replay import BESIDE, median_of_others
+from ..account.replay import median_of_others
 from ..account.signals import RankSignals
+from ..account.synchronous_job import BESIDE
 from ..columns import or_zero
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...records import Floats
 from ..account.account import Account
-from ..account.replay import Replay, job_of
+from ..account.replay import Replay
 from ..account.signals import RankSignals
+from ..account.synchronous_job import job_of
 from ..barrier import Grid
 from ..columns import known_mean
 from .cause import LEAST_GAIN

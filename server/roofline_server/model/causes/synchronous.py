@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...records import Floats
-from ..account.replay import LACKING, Job, Replay, differences, median_of_others
+from ..account.replay import Replay, differences, median_of_others
 from ..account.signals import RankSignals
+from ..account.synchronous_job import LACKING, Job
 from ..intervals import Interval, interval
 from .cause import (
     CHANCE,

@@ -10,7 +10,7 @@ from roofline.answers.verdict import AccountPart, Finding, LeftOut, RankAccount,
 
 from ...correlate.steps import OWN
 from ...model.account.account import Account
-from ...model.account.replay import played_columns
+from ...model.account.synchronous_job import played_columns
 from ...model.columns import known_mean
 from ...model.evidence import NS, RankEvidence
 from ...model.steady import LeftOut as Left

@@ -9,8 +9,8 @@ import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import Finding, Gain
 
-from ...model.account.replay import BESIDE, LACKING
 from ...model.account.signals import RankSignals
+from ...model.account.synchronous_job import BESIDE, LACKING
 from ...model.causes.between_cost import OF_ALL
 from ...model.causes.cause import LEAST_GAIN, Cause
 from ...model.causes.conclusion import Conclusion

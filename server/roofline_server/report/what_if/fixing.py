@@ -8,7 +8,8 @@ from roofline.answers.values import Value
 
 from ...errors import UnknownRank
 from ...model.account.account import NOT_ITS_OWN, Account
-from ...model.account.replay import BESIDE, Job, Replay, job_of
+from ...model.account.replay import Replay
+from ...model.account.synchronous_job import BESIDE, Job, job_of
 from ...model.barrier import align
 from ...model.intervals import LEAST_STEPS, OF_ANOTHER_RUN, interval, of_another_run
 from ...model.what_if import Range

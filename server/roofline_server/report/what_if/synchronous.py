@@ -8,7 +8,7 @@ import numpy as np
 
 from ...model import what_if as model
 from ...model.account.account import Account
-from ...model.account.replay import job_of
+from ...model.account.synchronous_job import job_of
 from ...model.breakdown import phase
 from ...model.intervals import LEAST_STEPS, interval
 from ...model.roofline.roofs import counts

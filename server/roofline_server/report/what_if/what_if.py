@@ -10,7 +10,7 @@ from roofline.answers.values import Provenance, Scope, Value
 from roofline.answers.what_if import Predicted, WhatIf
 
 from ...errors import BadRequest
-from ...model.account.replay import played_columns
+from ...model.account.synchronous_job import played_columns
 from ...model.causes.kinds import MORE_WORK, work_of_each
 from ...model.evidence import RankEvidence
 from ...model.intervals import OF_A_GAIN, of_changed_run

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from roofline_server.model.account.account import account, with_waits
-from roofline_server.model.account.replay import BESIDE, MOST_STEPS, Job, Replay, job_of, median_of_others
+from roofline_server.model.account.replay import Replay, median_of_others
+from roofline_server.model.account.synchronous_job import BESIDE, MOST_STEPS, Job, job_of
 
 from ..jobs import TRANSFER, Played, job
 
