@@ -331,7 +331,8 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         ("slower",),
-        "check {node} for a low clock (governor, heat) and for CPUs shared as hyperthreads with other work",
+        "check {node} for a low clock (governor, heat), CPUs shared as hyperthreads with other work, and, if "
+        "it is a virtual machine, a busy host, which steal does not always show",
         "Linux kernel documentation, CPU performance scaling",
     ),
     Advice(

@@ -287,6 +287,13 @@ def work(ratio: float, ranks: int, others: int) -> str:
     return f"{of['its']} work is{mean} {times(ratio)} that of the other {_ranks(others)}"
 
 
+def stretched(phases: Sequence[float], others: int) -> str:
+    """phases: how many times as long forward, backward and optimizer take; others: of `more_than_others`."""
+    forward, backward, optimizer = map(times, phases)
+    each = f"forward {forward}, backward {backward}, optimizer {optimizer}"
+    return f"against the other {_ranks(others)}: {each} as long"
+
+
 def _ranks(count: int) -> str:
     return "rank" if count == 1 else "ranks"
 

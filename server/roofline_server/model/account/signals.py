@@ -30,6 +30,7 @@ class _SignalColumns(NamedTuple):
     flops: Floats | None = None  # FLOP
     bytes: Floats | None = None  # byte
     examples: Floats | None = None  # number
+    phases: Floats | None = None  # (3,) means a step of forward, backward and optimizer
     # The training thread, on a CPU and runnable without one: in the step, in its input, in its collectives.
     run: Floats | None = None
     delay: Floats | None = None

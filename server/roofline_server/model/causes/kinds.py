@@ -11,13 +11,14 @@ from ...records import Floats
 from ..account.replay import median_of_others
 from ..account.signals import RankSignals
 from ..account.synchronous_job import BESIDE
-from ..columns import or_zero
+from ..columns import known_mean, or_zero
 
 MORE_WORK = 0.05  # more examples, FLOPs or bytes than the others'
 THROTTLED = 0.25  # of the time that a rank lacks CPUs longer than the others
 LEAST_FOREIGN = 0.1  # CPUs of a node: what keeps less busy is no crowd
 MOST_OF = 0.5  # of a difference that one kind must make up to give it its name
 MUCH_OF = 0.25  # the same of kernels, where these take longer as all that the rank does
+STRETCHED = 1.1  # times as long: all phases, where not what a rank does differs, but the CPU it does it on
 # Of contention, what a rank waits longer because it needs more CPU time, or has more to do for its input.
 NEEDED = "contention_needed"
 FOR_INPUT = "contention_for_input"
@@ -108,7 +109,7 @@ def _kind_of_cpu_time(
     is_slower = computing >= MOST_OF * whole or (
         computing >= MUCH_OF * whole and _all_is_stretched(own, signals)
     )
-    return "slower" if is_slower else "host"
+    return "slower" if is_slower or stretched_phases(own, signals) is not None else "host"
 
 
 def work_of(signals: Sequence[RankSignals], own: Sequence[int]) -> float | None:
@@ -178,11 +179,38 @@ def _all_is_stretched(own: Sequence[RankSignals], signals: Sequence[RankSignals]
     do differs, but the CPU they do it on."""
     if any(one.on_gpu or one.kernels is None for one in signals):
         return False
+    return _kernels_stretched(own, signals) - 1 >= MOST_OF * (_grown(own, signals) - 1) > 0
+
+
+def _kernels_stretched(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> float:
+    """How many times as long their kernels take as those of the others; 1 where it is not known."""
     mine = {one.rank for one in own}
-    means = {one.rank: float(np.nanmean(one.kernels)) for one in signals if one.kernels is not None}
-    usual = float(np.median([mean for rank, mean in means.items() if rank not in mine] or [0.0]))
-    stretched = float(np.mean([means[rank] for rank in mine])) / usual - 1 if usual > 0 else 0.0
-    return stretched >= MOST_OF * (_grown(own, signals) - 1) > 0
+    means = {one.rank: known_mean(one.kernels) for one in signals}
+    known = {rank: mean for rank, mean in means.items() if mean is not None}
+    usual = float(np.median([mean for rank, mean in known.items() if rank not in mine] or [0.0]))
+    if len(known) < len(signals) or not usual > 0:
+        return 1.0
+    return float(np.mean([known[rank] for rank in mine])) / usual
+
+
+def stretched_phases(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> Floats | None:
+    """How many times as long their forward, backward and optimizer take as those of the others, (3,), where
+    all of them, and the kernels, take clearly longer: more work does not make the optimizer slower, nor other
+    Python code kernels. None: they do not, or it is not known."""
+    if any(one.on_gpu or one.phases is None for one in signals):
+        return None
+    phases = {one.rank: one.phases for one in signals if one.phases is not None}
+    mine = {one.rank for one in own}
+    others = [means for rank, means in phases.items() if rank not in mine]
+    own_means = np.mean([phases[rank] for rank in mine], axis=0)
+    usual = np.median(others, axis=0) if others else np.zeros(len(own_means))
+    if not (usual > 0).all():
+        return None
+    whole = float(own_means.sum() / usual.sum())
+    stretched: Floats = own_means / usual
+    evenly = float(stretched.min()) - 1 >= MOST_OF * (whole - 1)
+    kernels_too = _kernels_stretched(own, signals) - 1 >= MUCH_OF * (whole - 1)
+    return stretched if whole >= STRETCHED and evenly and kernels_too else None
 
 
 def _reads_more(own: Sequence[RankSignals], signals: Sequence[RankSignals]) -> bool:

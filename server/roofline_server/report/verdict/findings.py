@@ -14,6 +14,7 @@ from ...model.account.synchronous_job import BESIDE, LACKING
 from ...model.causes.between_cost import OF_ALL
 from ...model.causes.cause import LEAST_GAIN, Cause
 from ...model.causes.conclusion import Conclusion
+from ...model.causes.kinds import stretched_phases
 from ...model.causes.links import step_with
 from ...model.causes.next_gain import next_gain
 from ...model.causes.server_causes import ServerCause
@@ -277,11 +278,19 @@ def _evidence(cause: Cause, known: Accounts) -> list[str]:
     if cause.amid > 0.1 * cause.gain.mean:
         part = "contention" if cause.part == LACKING else cause.part
         found.append(texts.amid_communication(part, cause.amid))
+    if cause.kind == "slower" and (phases := _stretched(cause, known)) is not None:
+        found.append(texts.stretched(phases, others))
     if cause.work is not None and cause.kind in ("more_work", "slower", "host"):
         found.append(texts.work(cause.work, len(cause.ranks), others))
     if cause.kind in ("contention", "contention_own") and cause.host in known.foreign:
         found.append(texts.foreign(known.foreign[cause.host], cause.host))
     return found
+
+
+def _stretched(cause: Cause, known: Accounts) -> Sequence[float] | None:
+    signals = [known.signals[number] for number in known.concerned]
+    found = stretched_phases([one for one in signals if one.rank in cause.ranks], signals)
+    return None if found is None else found.tolist()
 
 
 def next_gain_of(known: Accounts) -> Finding | None:

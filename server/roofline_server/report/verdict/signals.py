@@ -9,7 +9,7 @@ import numpy as np
 from ...correlate.sampling import RECORDED
 from ...model.account.signals import RankSignals
 from ...model.breakdown import phase, seconds
-from ...model.columns import spread_by
+from ...model.columns import known_mean, spread_by
 from ...model.evidence import NS, RankEvidence, StepEvidence
 from ...model.roofline.roof_time import least_time
 from ...model.roofline.shares import on_gpu
@@ -26,6 +26,7 @@ from ..evidence.ranks import aligned, rows_of
 KERNEL_THREADS = ("setting.intra_op_threads", "setting.OMP_NUM_THREADS")  # facts: the first that is there
 MOST_UNKNOWN = 0.5  # of the steps, of which it is not known how long the GPU was busy
 OWN_POOLS = ("hook.tf_", "hook.jax")  # how hooks of frameworks begin that compute in threads of their own
+COMPUTING = ("forward", "backward", "optimizer")
 THREAD = "thread"  # spans of the training thread: docs/metrics.md
 
 
@@ -79,6 +80,7 @@ def _signals(
         flops=flops,
         bytes=moved,
         examples=_known(steps.examples),
+        phases=_phases(rank),
         run=_thread(rank, "run.step"),
         delay=_thread(rank, "delay.step"),
         input_run=_thread(rank, "run.input"),
@@ -97,6 +99,12 @@ def _signals(
         waits_for_servers=serves and rank.role in ("worker", "chief"),
         barrier=rank.barrier,
     )
+
+
+def _phases(rank: RankEvidence) -> Floats | None:
+    """Means of the phases in which a rank computes, (3,); None where one is not known."""
+    means = [known_mean(phase(rank, name)) for name in COMPUTING]
+    return None if None in means else np.array(means, np.float64)
 
 
 def _gpu_busy(rank: RankEvidence, busy: Floats | None) -> Floats | None:

@@ -337,6 +337,25 @@ def test_rank_whose_python_and_kernels_are_stretched_alike_has_a_slower_cpu(
     assert [one.kind for one in (found.bottleneck, *found.also) if one and one.ranks] == kinds
 
 
+@pytest.mark.parametrize(
+    ("phases", "kernels", "kind"),
+    [
+        ((0.024, 0.050, 0.0022), 0.017, "slower"),  # about twice as long each: its CPU is slower
+        ((0.024, 0.050, 0.0010), 0.017, "host"),  # the optimizer's as on the other: its code does more
+        ((0.048, 0.025, 0.0022), 0.017, "host"),
+        ((0.024, 0.050, 0.0022), 0.0, "host"),  # Python alone, as under a tracer
+    ],
+)
+def test_rank_all_phases_of_which_are_stretched_has_a_slower_cpu(
+    phases: tuple[float, ...], kernels: float, kind: str
+) -> None:
+    """Most of it is seen outside kernels, of which few steps have been recorded."""
+    played = job(plant={"kernels": {1: kernels}, "host": {1: 0.060}})
+    means = (0.012, 0.025, 0.001), phases
+    signals = [one._replace(phases=np.array(mean)) for one, mean in zip(played.signals, means, strict=True)]
+    assert named(concluded(played._replace(signals=signals))) == (kind, ("ddp:1",))
+
+
 # -- more than one rank ----------------------------------------------------------------------------
 
 
@@ -404,7 +423,7 @@ def test_communication_that_takes_most_of_a_step() -> None:
 
 
 def test_two_things_are_put_in_order() -> None:
-    found = concluded(job(plant={"input": {1: 0.006}, "host": {1: 0.015}}))
+    found = concluded(job(plant={"input": {1: 0.006}, "host": {1: 0.060}}))
     assert named(found) == ("host", ("ddp:1",))
     assert [cause.kind for cause in found.also] == ["input"]
 
