@@ -24,6 +24,7 @@ from .signals import RankSignals
 
 COMPUTING_ELSEWHERE = 0.5  # of a step: from here on other threads than the main one do the computing
 HARDLY = 0.05  # of its time a thread is blocked: it is not looked for what blocks it
+FAR = 4.0  # times as long as the longest step that was measured: what such a one did may be another matter
 MOST_KNOWN = 0.5  # of the time of its steps that a sum over threads must be known of to speak for all
 
 # -- by its main thread -------------------------------------------------------------------------------------
@@ -36,6 +37,7 @@ def by_main_thread(ledger: Ledger, signals: RankSignals, measured: Bools) -> Non
     if signals.on_gpu and signals.kernels is not None:
         _beside_gpu(ledger, signals, run, delay, measured)
         return
+    ledger.take("other", _unlike_measured(signals, ledger.left, measured), ESTIMATED)
     rest = ledger.left
     origin = MEASURED if same(measured.all(axis=-1)) else ESTIMATED
     run, delay = _like_measured(rest, run, delay, measured)
@@ -116,6 +118,19 @@ def _like_measured(rest: Floats, run: Floats, delay: Floats, measured: Bools) ->
     ]
     factor = ratio(rest, filled[0] + filled[1] + filled[2])
     return np.where(measured, run, filled[0] * factor), np.where(measured, delay, filled[1] * factor)
+
+
+def _unlike_measured(signals: RankSignals, rest: Floats, measured: Bools) -> Floats:
+    """Time of steps beyond the longest that were measured, where these are far longer and their threads were
+    not counted: a pause before the first sample may be anything."""
+    if same(measured.all(axis=-1)):
+        return np.zeros_like(rest)
+    alone(rest)
+    longest = float(rest[measured].max())
+    run, delay = signals.threads_run, signals.threads_delay
+    told = measured if run is None or delay is None else measured | ~np.isnan(run + delay)
+    beyond: Floats = np.where(~told & (rest > FAR * longest), rest - longest, 0.0)
+    return beyond
 
 
 def _no_more_than_all_threads(

@@ -39,7 +39,7 @@ BESIDE_IDLE_GPU = ("host", "host|blocked", "input|host", "input|host|blocked")
 # The same of ranks that sleep, where nothing else that they may wait for is left unseen.
 ASLEEP, LEAST_ASLEEP = ("blocked", "input|blocked"), 0.25
 # Of the time that the main thread is off its CPU: threads that are active for longer may be what it awaits.
-OTHERS_REST = 0.25
+OTHERS_REST = 1 / 3
 # The same of threads that run: those of communication wait long for a CPU on a busy node, and run little.
 OTHERS_RUN = 0.05
 
@@ -112,8 +112,11 @@ def _others_rest(one: RankSignals) -> bool:
     own = mean_of(one.run) + mean_of(one.delay)
     run = mean_of(one.threads_run) - mean_of(one.run)
     others = mean_of(one.threads_run) + mean_of(one.threads_delay) - own
-    off = float(one.duration.mean()) - own - mean_of(one.held)
-    return others <= OTHERS_REST * off or run <= OTHERS_RUN * off
+    held = mean_of(one.held)
+    off = float(one.duration.mean()) - own - held
+    # While it is held they communicate; where it is held for long, who tells what else they did then?
+    amid = min(held, off / 2)
+    return others - amid <= OTHERS_REST * off or run <= OTHERS_RUN * off
 
 
 def seconds_of(one: Account, parts: Sequence[str]) -> Floats:

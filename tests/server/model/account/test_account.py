@@ -286,8 +286,10 @@ def test_pauses_longer_than_all_measured_steps_are_no_waits_for_a_cpu() -> None:
     )
     of_pause = account(mine).parts["blocked"][pause > 0].mean()
     assert of_pause == pytest.approx(1.008, rel=0.05)
-    unbounded = account(mine._replace(threads_run=None, threads_delay=None))
-    assert unbounded.parts["blocked"][pause > 0].mean() < 0.5
+    unknown = account(mine._replace(threads_run=None, threads_delay=None))
+    assert unknown.parts["other"][pause > 0].mean() == pytest.approx(1.0, rel=0.05)
+    assert unknown.parts["other"][pause == 0].sum() == 0
+    assert unknown.parts["contention"].mean() < 0.002
 
 
 def test_collection_of_steps_that_were_not_measured() -> None:

@@ -492,6 +492,9 @@ def test_a_job_that_sleeps_a_third_of_its_steps_is_not_healthy(ranks: int) -> No
     assert found.bottleneck.gain.mean == pytest.approx(0.040, rel=0.03)
     little = job(ranks=ranks, plant={"blocked": dict.fromkeys(range(ranks), 0.010)})
     assert concluded(with_threads(little, 0.002)).kind == "healthy"
+    if ranks > 1:  # threads of communication are active while ranks are held
+        communicating = with_threads(job(ranks=ranks, plant=asleep, transfer=0.020), 0.025)
+        assert named(concluded(communicating)) == ("blocked", ())
     # As in JAX: other threads compute, or wait for a CPU, while the main one is blocked.
     waits = with_threads(job(ranks=ranks, plant=asleep), 0.030)
     assert concluded(waits).bottleneck is None
