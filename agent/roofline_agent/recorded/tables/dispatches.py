@@ -44,11 +44,24 @@ class DispatchColumns(NamedTuple):
 class Dispatches:
     """Takes those of one file. The clock of the GPU's driver has no date: times are since the first."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, are_elsewhere: bool = False) -> None:
+        """are_elsewhere: whether they are launches of another file; then only other counters are kept."""
         self._found = found
+        self._are_elsewhere = are_elsewhere
         self._zero_s: float | None = None
 
     def take(self, one: Dispatch) -> None:
+        if not self._are_elsewhere:
+            self._take_launch(one)
+        for name, value in one.counters.items():
+            if is_other(name):
+                if self.room <= 0:
+                    self.warn_of_room(1)
+                    return
+                counter = other(name, one.gpu, value)
+                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
+
+    def _take_launch(self, one: Dispatch) -> None:
         work = work_of(one.counters)
         self._found.launch(
             Launch(
@@ -63,16 +76,11 @@ class Dispatches:
                 note=work.note,
             )
         )
-        for name, value in one.counters.items():
-            if is_other(name):
-                if self.room <= 0:
-                    self.warn_of_room(1)
-                    return
-                counter = other(name, one.gpu, value)
-                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
 
     def take_columns(self, several: Sequence[DispatchColumns]) -> None:
         """Take in many dispatches in columns, but for other counters, which are not kept."""
+        if self._are_elsewhere:
+            return
         first = min(several, key=lambda one: int(one.places[0]))
         self._since_zero(float(first.starts_s[0]))
         self._found.launch_columns([launches for one in several for launches in self._launches(one)])

@@ -1,0 +1,89 @@
+"""Tables of AMD's profilers: several files of one run, columns of older versions, several GPUs."""
+
+from __future__ import annotations
+
+import io
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from roofline_agent.recorded.command import import_files
+from roofline_agent.recorded.request import ImportRequest
+
+from tests.recordings import OURS
+
+TRACE, SUMS, COUNTED, COPIES = (
+    OURS / "rocprof" / f"{name}.csv"
+    for name in ("kernel_trace", "kernel_stats", "counter_collection", "memory_copy_trace")
+)
+HEADER = (
+    "Dispatch_Id,Agent_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp"
+)
+FLOPS = tuple(f"SQ_INSTS_VALU_{kind}_F32" for kind in ("ADD", "MUL", "FMA"))
+
+
+def imported(*paths: Path) -> dict[Path, dict[str, Any]]:
+    """What each file of an import of all of them gives."""
+    out = io.StringIO()
+    request = ImportRequest(tuple(map(str, paths)), "", "worker", None, 0.0, None, True, "json", "")
+    assert import_files(request, out, lambda text: None) == 0
+    return {Path(one["file"]): one for one in map(json.loads, out.getvalue().splitlines())}
+
+
+def launches(*paths: Path) -> dict[str, int]:
+    """Of each file that has some."""
+    got = imported(*paths).items()
+    return {path.name: count for path, one in got if (count := sum(k["launches"] for k in one["kernels"]))}
+
+
+def counted(path: Path, *names: str, process: int = 42) -> Path:
+    """Two dispatches of a kernel, with these counters."""
+    rows = (
+        f'{dispatch},"Agent 4",{process},gemm,{name},100,{dispatch}000,{dispatch}500'
+        for dispatch in (1, 2)
+        for name in names
+    )
+    path.write_text("\n".join((HEADER, *rows, "")))
+    return path
+
+
+def test_kernels_in_several_files_of_a_run_count_once() -> None:
+    """As their counters say, else as they were traced."""
+    alone = launches(COUNTED)
+    for files in permutations((TRACE, SUMS, COUNTED)):
+        assert launches(*files) == alone
+    got = imported(TRACE, SUMS)
+    assert [bool(got[path]["kernels"]) for path in (TRACE, SUMS)] == [True, False]
+    assert "sums of kernels are left out" in got[SUMS]["warnings"][0]
+    assert launches(SUMS)
+
+
+def test_sums_of_copies_beside_the_copies_are_left_out(tmp_path: Path) -> None:
+    sums = tmp_path / "memory_copy_stats.csv"
+    sums.write_text(
+        '"Name","Calls","TotalDurationNs"\n"MEMORY_COPY_HOST_TO_DEVICE",1,100\n"hipMalloc",2,50\n'
+    )
+    names = [phase["name"] for phase in imported(sums, COPIES)[sums]["phases"]]
+    assert names == ["hipMalloc"]
+    assert len(imported(sums)[sums]["phases"]) == 2
+
+
+def test_kernels_of_several_passes_count_once(tmp_path: Path) -> None:
+    """As in the pass that says most; what else the others counted stays."""
+    flops, sizes = (
+        counted(tmp_path / "a.csv", *FLOPS),
+        counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE"),
+    )
+    waves = counted(tmp_path / "c.csv", *(f"SQ_WAVES_{at}" for at in range(8)))
+    for files in permutations((flops, sizes, waves)):
+        assert launches(*files) == {"a.csv": 2}
+    got = imported(flops, sizes, waves)
+    assert "another of the files says more" in got[sizes]["warnings"][0]
+    assert [len(got[path]["counters"]) for path in (flops, sizes, waves)] == [0, 4, 16]
+
+
+def test_processes_in_which_the_same_was_counted_all_count(tmp_path: Path) -> None:
+    one, other = (counted(tmp_path / f"{at}.csv", *FLOPS, process=at) for at in (42, 43))
+    assert launches(one, other) == {"42.csv": 2, "43.csv": 2}
+    assert launches(TRACE, one, other) == {"42.csv": 2, "43.csv": 2}
