@@ -8,10 +8,14 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from roofline_agent.recorded.command import import_files
 from roofline_agent.recorded.request import ImportRequest
+from roofline_agent.recorded.tables import rocprof
 
 from tests.recordings import OURS
+
+from .traces import found_in, warned
 
 TRACE, SUMS, COUNTED, COPIES = (
     OURS / "rocprof" / f"{name}.csv"
@@ -87,3 +91,17 @@ def test_processes_in_which_the_same_was_counted_all_count(tmp_path: Path) -> No
     one, other = (counted(tmp_path / f"{at}.csv", *FLOPS, process=at) for at in (42, 43))
     assert launches(one, other) == {"42.csv": 2, "43.csv": 2}
     assert launches(TRACE, one, other) == {"42.csv": 2, "43.csv": 2}
+
+
+@pytest.mark.parametrize("path", [TRACE, COUNTED, OURS / "rocprof" / "pmc_perf.csv"])
+@pytest.mark.parametrize("is_in_columns", [True, False])
+def test_several_gpus_are_named(path: Path, is_in_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.recorded.columns.LEAST", 0 if is_in_columns else 1 << 20)
+    for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
+        monkeypatch.setattr(f"roofline_agent.recorded.text.{size}", 500)
+    header, *rows = path.read_text().splitlines()
+    agent = next(one for one in ('"Agent 2"', '"Agent 4"', ",4,") if one in rows[0])
+    other = [row.replace(agent, agent.replace("2", "9").replace("4", "9")) for row in rows]
+    assert not warned(found_in("\n".join((header, *rows * 9, "")), rocprof.read), "GPUs")
+    found = found_in("\n".join((header, *rows * 9, *other * 9, "")), rocprof.read)
+    assert warned(found, "kernels of 2 GPUs, which may be those of several ranks")

@@ -63,7 +63,7 @@ def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
     kind = kind_of(header)
     if kind not in ("kernels", "counters") or not {_BEGIN[0], _END[0]} <= set(header.at):
         return None
-    texts = ["kernel_name", *(_SIZES if keeps else ())]
+    texts = ["kernel_name", "agent_id", *(_SIZES if keeps else ())]
     numbers = [_BEGIN[0], _END[0]]
     if kind == "counters":
         texts = ["kernel_name", "counter_name", *_KEY]
@@ -114,7 +114,8 @@ class _RocprofReader:
         span, name = _span(row), row.text("kernel_name")
         if span is None or not name:
             return False
-        self._dispatches.take(Dispatch(name, span, problem=sizes_of(*map(row.text, _SIZES))))
+        gpu, problem = _gpu(row.text("agent_id")), sizes_of(*map(row.text, _SIZES))
+        self._dispatches.take(Dispatch(name, span, gpu=gpu, problem=problem))
         return True
 
     def _launch_block(self, block: TableBlock) -> bool:
@@ -124,7 +125,8 @@ class _RocprofReader:
             return False
         problems = block.each(_SIZES, sizes_of) if self._found.launches is not None else ()
         self._dispatches.take_columns(
-            [DispatchColumns(names.texts, names.which, block.columns.places, *spans, problems=problems)]
+            [DispatchColumns(names.texts, names.which, block.columns.places, *spans, problems=problems)],
+            _gpus(block.distinct("agent_id")),
         )
         return True
 
@@ -192,8 +194,9 @@ class _RocprofReader:
             starts_s, times_s = (column[heads] for column in spans)
             which = kernels.which[heads]
             several.append(DispatchColumns(kernels.texts, which, mine, starts_s, times_s, counters))
-        self._dispatches.take_columns(several)
-        self._keep_others(counted, table, block.distinct("agent_id"), whole)
+        agents = block.distinct("agent_id")
+        self._dispatches.take_columns(several, _gpus(agents))
+        self._keep_others(counted, table, agents, whole)
         for row in block.rows(whole.stop):  # these may go on in the next block
             self.take(row)
         return True
@@ -212,7 +215,7 @@ class _RocprofReader:
         room = max(self._dispatches.room, 0)
         kept, left = mine[:room], mine[room:]
         if len(kept):
-            gpus = list(map(_gpu, agents.texts)) if agents is not None else [""]
+            gpus = _gpus(agents)
             likes = [other(name, gpu) for name in names.texts for gpu in gpus]
             which = names.which[kept] * len(gpus)
             if agents is not None:
@@ -242,6 +245,7 @@ class _RocprofReader:
 
     def finish(self) -> None:
         self._flush()
+        self._dispatches.finish()
 
 
 def _span(row: TableRow) -> tuple[float, float] | None:
@@ -270,6 +274,10 @@ def _values(block: TableBlock) -> Array | None:
 
 def _gpu(agent: str) -> str:
     return agent.removeprefix("Agent ")
+
+
+def _gpus(agents: Distinct | None) -> list[str]:
+    return list(map(_gpu, agents.texts)) if agents is not None else [""]
 
 
 def _number(cell: str) -> float | None:
