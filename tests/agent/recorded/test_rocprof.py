@@ -24,6 +24,7 @@ TRACE, SUMS, COUNTED, COPIES = (
 HEADER = (
     "Dispatch_Id,Agent_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp"
 )
+OLD_AND_NEW = ("FetchSize", "WriteSize"), ("FETCH_SIZE", "WRITE_SIZE")
 FLOPS = tuple(f"SQ_INSTS_VALU_{kind}_F32" for kind in ("ADD", "MUL", "FMA"))
 
 
@@ -105,3 +106,14 @@ def test_several_gpus_are_named(path: Path, is_in_columns: bool, monkeypatch: py
     assert not warned(found_in("\n".join((header, *rows * 9, "")), rocprof.read), "GPUs")
     found = found_in("\n".join((header, *rows * 9, *other * 9, "")), rocprof.read)
     assert warned(found, "kernels of 2 GPUs, which may be those of several ranks")
+
+
+def test_sizes_of_memory_have_one_name(tmp_path: Path) -> None:
+    old, new = (counted(tmp_path / f"{names[0]}.csv", *names) for names in OLD_AND_NEW)
+    for path in (old, new):
+        one = imported(path)[path]
+        assert one["kernels"][0]["bytes"]["dram"] == 2 * 2 * 100 * 1024
+        assert {c["metric"]: c["unit"] for c in one["counters"]} == {
+            "FETCH_SIZE": "byte",
+            "WRITE_SIZE": "byte",
+        }

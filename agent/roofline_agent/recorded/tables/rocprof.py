@@ -1,4 +1,4 @@
-"""Reads tables of AMD's profilers: CSV of rocprofv3, and pmc_perf.csv of rocprof-compute.
+"""Reads tables of AMD's profilers: CSV of rocprof and rocprofv3, pmc_perf.csv of rocprof-compute.
 
 FLOPs and HBM bytes follow from the counters that were collected (amd.py); other counters stay counters. What
 several files of one run say of the same kernels and copies counts once.
@@ -17,11 +17,11 @@ from ..columns import WantedColumns, first_of_each, groups, repeated, spread, su
 from ..recording import Launch
 from ..text import Text
 from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other, scale_of
-from .rocprof_headers import counters_of, kind_of, kinds_in, repeats
+from .rocprof_headers import counter_name, counters_of, kind_of, kinds_in, repeats
 from .rows import Header, TableBlock, TableRow, headers_in, read_all, sizes_of
 
 MOST_SUMS = 1 << 20  # dispatches times counters of a block
-_BEGIN, _END = ("start_timestamp", "begin_ns"), ("end_timestamp", "end_ns")
+_BEGIN, _END = ("start_timestamp", "begin_ns", "beginns"), ("end_timestamp", "end_ns", "endns")
 _KEY = ("process_id", "agent_id", "dispatch_id")  # what tells a dispatch from the one before
 _SIZES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
 _DOMAIN = re.compile(
@@ -156,7 +156,7 @@ class _RocprofReader:
         return True
 
     def _counter(self, row: TableRow) -> bool:
-        name, value = row.text("counter_name"), row.number("counter_value")
+        name, value = counter_name(row.text("counter_name")), row.number("counter_value")
         if not name or value is None:
             return False
         key = tuple(map(row.text, _KEY))
@@ -176,6 +176,7 @@ class _RocprofReader:
         if kernels is None or names is None or values is None or spans is None:
             return False
         is_new = self._dispatch is None or tuple(block.text(one, 0) for one in _KEY) != self._key
+        names = names._replace(texts=list(map(counter_name, names.texts)))
         begins = block.changes(_KEY, is_new)
         if len(begins) < 2 or len(begins) * len(names.texts) > MOST_SUMS:
             return False
@@ -233,8 +234,8 @@ class _RocprofReader:
             for name, at in counters_of(row.header).items()
             if (value := _number(row.cells[at])) is not None
         }
-        gpu = row.text("gpu_id") or _gpu(row.text("agent_id"))
-        if name := row.text("kernel_name"):
+        gpu = row.text("gpu_id") or row.text("gpu-id") or _gpu(row.text("agent_id"))
+        if name := row.text("kernel_name") or row.text("kernelname"):
             self._dispatches.take(Dispatch(name, _span(row), counters, gpu))
         return bool(name)
 

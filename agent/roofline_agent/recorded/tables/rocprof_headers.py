@@ -11,8 +11,11 @@ from .rows import Header, cells_of, headers_in
 _WORDS = """kind guid agent_id queue_id stream_id process_id thread_id dispatch_id kernel_id kernel_name
 correlation_id lds_block_size lds_block_size_v scratch_size scratch_per_workitem vgpr_count accum_vgpr_count
 sgpr_count arch_vgpr accum_vgpr sgpr wave_size grid_size workgroup_size lds_per_workgroup gpu_id node_id
-pid tid queue_index private_segment_size group_segment_size start_timestamp end_timestamp"""
+pid tid queue_index private_segment_size group_segment_size start_timestamp end_timestamp sig obj
+index kernelname gpu-id queue-id queue-index grd wgr lds scr vgpr fbar dispatchns beginns endns completens
+durationns"""  # the last two lines are of rocprof before version 2
 _IDENTITY = frozenset(_WORDS.split())
+_OLD_NAMES = {"fetchsize": "FETCH_SIZE", "writesize": "WRITE_SIZE"}  # before rocprofv3
 _DISPATCHES = ("counters", "kernels", "wide")
 
 
@@ -23,6 +26,8 @@ def kind_of(header: Header) -> str:
         return "counters"
     if {"kernel_name", "start_timestamp", "end_timestamp"} <= names:
         return "kernels" if "kind" in names else "wide" if {"dispatch_id", "gpu_id"} & names else ""
+    if {"kernelname", "gpu-id"} <= names:
+        return "wide"
     if {"direction", "start_timestamp", "end_timestamp"} <= names:
         return "copies"
     return "statistics" if {"name", "calls", "totaldurationns"} <= names else ""
@@ -30,7 +35,12 @@ def kind_of(header: Header) -> str:
 
 def counters_of(header: Header) -> dict[str, int]:
     """Columns of counters in a table of a row for each dispatch, by the counter's name."""
-    return {_case(name): at for at, name in enumerate(header.names) if name not in _IDENTITY}
+    return {counter_name(_case(name)): at for at, name in enumerate(header.names) if name not in _IDENTITY}
+
+
+def counter_name(printed: str) -> str:
+    """As rocprofv3 calls it."""
+    return _OLD_NAMES.get(printed.lower(), printed)
 
 
 def _case(name: str) -> str:
@@ -74,5 +84,7 @@ def counted_in(head: str) -> frozenset[str] | None:
 def _names_in(head: str, header: Header) -> set[str]:
     """Of a table with a row for each counter."""
     rows = filter(None, map(cells_of, head.splitlines()))
-    named = {row[header.at["counter_name"]].strip() for row in rows if len(row) == len(header.names)}
+    named = {
+        counter_name(row[header.at["counter_name"]].strip()) for row in rows if len(row) == len(header.names)
+    }
     return {name for name in named if name.lower() != "counter_name"}
