@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from roofline_agent.recorded import reader
 from roofline_agent.recorded.command import import_files
+from roofline_agent.recorded.errors import NotReadable
 from roofline_agent.recorded.request import ImportRequest
 from roofline_agent.recorded.tables import rocprof
 
@@ -117,3 +120,13 @@ def test_sizes_of_memory_have_one_name(tmp_path: Path) -> None:
             "FETCH_SIZE": "byte",
             "WRITE_SIZE": "byte",
         }
+
+
+def test_database_of_rocprofv3_says_how_to_make_tables_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "my results.db"
+    with sqlite3.connect(path) as database:
+        for table in ("metadata", "kernel_dispatch"):
+            database.execute(f"CREATE TABLE rocpd_{table}_00001eca_d4de(id INTEGER)")
+    database.close()
+    with pytest.raises(NotReadable, match=r"rocpd convert -i '.*my results.db' --output-format csv"):
+        reader.read(str(path))
