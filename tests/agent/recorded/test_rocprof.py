@@ -97,6 +97,20 @@ def test_processes_in_which_the_same_was_counted_all_count(tmp_path: Path) -> No
     assert launches(TRACE, one, other) == {"42.csv": 2, "43.csv": 2}
 
 
+def test_tables_without_kernels_are_named_and_fail_no_import(tmp_path: Path) -> None:
+    tables = (
+        "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\nA,f,1,1,1,5,9\n",
+        "Node_Id,Logical_Node_Id,Agent_Type,Cpu_Cores_Count\n0,0,CPU,64\n",
+        "Kind,Operation,Agent_Id,Allocation_Size,Start_Timestamp,End_Timestamp\nA,B,C,5,1,2\n",
+        "Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction\n1,2,3,v_add\n",
+    )
+    for at, table in enumerate(tables):
+        path = tmp_path / f"{at}.csv"
+        path.write_text(table)
+        got = imported(path, TRACE)
+        assert "without kernels" in got[path]["warnings"][0] and got[TRACE]["kernels"]
+
+
 @pytest.mark.parametrize("path", [TRACE, COUNTED, OURS / "rocprof" / "pmc_perf.csv"])
 @pytest.mark.parametrize("is_in_columns", [True, False])
 def test_several_gpus_are_named(path: Path, is_in_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:

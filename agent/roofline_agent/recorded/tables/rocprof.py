@@ -35,6 +35,7 @@ _CALL = re.compile(
 _SUMMED = (
     "sums of {0} are left out: another of the files has these {0} one by one, and both would be added up"
 )
+_OTHER = "a table of rocprofv3 without kernels: tables of kernels, copies, counters and sums (stats) are read"
 _REPEATED = (
     "kernels are left out: another of the files says more about those of this run, and each would count "
     "twice. If that one is of some kernels only, import this one alone; of counters of several passes, "
@@ -98,6 +99,7 @@ class _RocprofReader:
             "wide": self._wide,
             "copies": self._copy,
             "statistics": self._statistic,
+            "others": self._other,
         }
 
     def take(self, row: TableRow) -> None:
@@ -153,6 +155,10 @@ class _RocprofReader:
             self._found.warn(_SUMMED.format("kernels"))
         else:
             self._found.launch(Launch(name, total * NANOSECOND, library="hip", count=int(calls)))
+        return True
+
+    def _other(self, row: TableRow) -> bool:
+        self._found.warn(_OTHER)
         return True
 
     def _counter(self, row: TableRow) -> bool:

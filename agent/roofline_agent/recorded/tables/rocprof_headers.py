@@ -16,6 +16,13 @@ index kernelname gpu-id queue-id queue-index grd wgr lds scr vgpr fbar dispatchn
 durationns"""  # the last two lines are of rocprof before version 2
 _IDENTITY = frozenset(_WORDS.split())
 _OLD_NAMES = {"fetchsize": "FETCH_SIZE", "writesize": "WRITE_SIZE"}  # before rocprofv3
+# Tables of rocprofv3 without kernels: calls of APIs, allocations, agents, samples of the program counter.
+_OTHERS = (
+    ("domain", "function", "start_timestamp"),
+    ("kind", "operation", "start_timestamp"),
+    ("node_id", "logical_node_id", "agent_type"),
+    ("sample_timestamp", "exec_mask", "dispatch_id"),
+)
 _DISPATCHES = ("counters", "kernels", "wide")
 
 
@@ -30,7 +37,9 @@ def kind_of(header: Header) -> str:
         return "wide"
     if {"direction", "start_timestamp", "end_timestamp"} <= names:
         return "copies"
-    return "statistics" if {"name", "calls", "totaldurationns"} <= names else ""
+    if {"name", "calls", "totaldurationns"} <= names:
+        return "statistics"
+    return "others" if any(names.issuperset(some) for some in _OTHERS) else ""
 
 
 def counters_of(header: Header) -> dict[str, int]:
