@@ -12,6 +12,7 @@ from .dcgm import reader as dcgm
 from .errors import NotRecognised
 from .likwid import reader as likwid
 from .ncu import reader as ncu
+from .neighbours import advice_for
 from .nvprof import reader as nvprof
 from .perf import reader as perf_stat
 from .tables import lightning, nsys, nvidia_smi, rocprof
@@ -63,6 +64,8 @@ def recognise(text: Text) -> Format:
     """The format that is surest. Raises NotRecognised."""
     sure, best = max(((one.sniff(text.head), one) for one in FORMATS), key=lambda pair: pair[0])
     if not sure:
+        if advice := advice_for(text.head):
+            raise NotRecognised(f"{text.name}: {advice}")
         first = next((line.strip() for line in text.head.splitlines() if line.strip()), "")
         raise NotRecognised(
             f"{text.name}: no known format; it begins with {first[:60]!r}. "

@@ -42,7 +42,19 @@ _KNOWN_BINARY = (
     (b"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (zstd -d)"),
     (b"BZh", "compressed with bzip2: unpack it first"),
     (b"\xfd7zXZ", "compressed with xz: unpack it first"),
-    (b"PERFILE2", "a perf.data file: `perf stat` output is text; use `perf stat report` or `perf script`"),
+    (
+        b"PERFILE2",
+        "a perf.data file: of one by `perf stat record`, import what `perf stat report` prints; samples of "
+        "`perf record` are no counts of a run: count the events with `perf stat`",
+    ),
+)
+# Only what is said of a file that cannot be read depends on its name.
+_NAMES_OF_BINARY = (
+    (
+        (".nsys-rep", ".qdrep"),
+        "a report of Nsight Systems: import the database that `nsys export --type sqlite FILE` makes of it",
+    ),
+    ((".pftrace",), "a trace for Perfetto: of rocprofv3, `--output-format csv` and `json` can be read"),
 )
 
 
@@ -306,9 +318,13 @@ def _refuse_binary(name: str, head: bytes) -> None:
     # A writer that was cut off by a crash may leave zeros at the end: those are no reason.
     head = head.rstrip(b"\0")
     nul = head.find(b"\0")
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if nul < 0 and controls <= len(head) // 20:
+        return
+    for suffixes, what in _NAMES_OF_BINARY:
+        if name.endswith(suffixes):
+            raise NotText(f"{name} is {what}")
     if nul >= 0:
         line = head.count(b"\n", 0, nul) + 1
         raise NotText(f"{name} is binary (a zero byte at offset {nul}, line {line}): no known recording is")
-    controls = len(head) - len(head.translate(None, _CONTROLS))
-    if controls > len(head) // 20:
-        raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")
+    raise NotText(f"{name} is binary ({controls} control characters in its first {len(head)} bytes)")

@@ -19,6 +19,7 @@ from .recording import Launch
 from .text import Text, without_escapes
 from .training import keras as keras_log
 from .training import tf_cnn
+from .training.ranks import split_rank
 
 SURE = re.compile(
     r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"
@@ -31,6 +32,10 @@ _MAX_PROBLEM = 400
 _NANOSECONDS = 1e9
 _FAR_BACK_NS = 60_000_000_000  # threads print out of order by milliseconds, never by this
 
+_SEVERAL = (
+    "several ranks wrote this log: calls of all but rank {} are left out; to import another rank's, put its "
+    "lines into a file of their own"
+)
 _COUNTED = {
     ("create", "dispatch"): "dispatches",
     ("create", "check"): "checks",
@@ -77,14 +82,22 @@ class VerboseLog:
         self._cut = ("", 0)  # a line that is not whole, and its number: the last one may have been cut
         self._end_ns = 0
         self._is_onednn = False
+        self._rank = ""  # the first that a launcher names
 
     def take(self, line: str) -> None:
         """A line with a token in it, or with several where threads wrote at once."""
+        rank, line = split_rank(without_escapes(line))
+        if rank and not self._rank:
+            self._rank = rank
+            self._found.facts["rank"] = int(rank)
+        elif rank and rank != self._rank:
+            self._found.warn(_SEVERAL.format(self._rank), self._text.line)
+            return
         warning, number = self._cut
         if number:  # not the file's last line with a token: it is garbled, not cut off
             self._found.warn(warning, number)
             self._cut = ("", 0)
-        for piece in pieces(without_escapes(line)):
+        for piece in pieces(line):
             self._take_piece(piece)
 
     def _take_piece(self, piece: str) -> None:

@@ -16,6 +16,8 @@ from roofline_agent.recorded.reader import read
 from roofline_agent.recorded.recording import Kernel, Launch
 from roofline_agent.recorded.text import Text
 
+from .reading import read_text, said
+
 DATA = Path(__file__).parents[2] / "data" / "onednn"
 PROBE_FLOPS = 1_969_471_488  # of one step, counted by hand from the network's shapes
 
@@ -339,6 +341,21 @@ def test_a_training_log_with_such_lines_gives_both() -> None:
 def test_a_training_log_without_them_is_none_of_ours() -> None:
     assert verbose_log.sniff(STEPS.format("")) == 0
     assert verbose_log.sniff("hello\n" + GEMM) > 0
+
+
+LAUNCHERS = ["[rank{}]:", "[default{}]:", "[1,{}]<stdout>:", "[{}]<stdout>:", "{}: "]
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("call", [REORDER, GEMM])
+def test_of_several_ranks_the_first_is_followed(launcher: str, call: str) -> None:
+    lines = [launcher.format(rank) + call for rank in (3, 0, 3, 1)]
+    found = read_text(verbose_log.read, "\n".join(lines))
+    assert [kernel.launches for kernel in found.kernels] == [2]
+    assert found.facts["rank"] == 3
+    assert said(found, "calls of all but rank 3 are left out") and len(found.warnings) == 1
+    alone = read_text(verbose_log.read, "\n".join([call, *lines[::2], call]))
+    assert [kernel.launches for kernel in alone.kernels] == [4] and not alone.warnings
 
 
 CALLS = {REORDER: 0.5e-3, GEMM: 64e-6, CONVOLUTION.format("", "1.5"): 1.5e-3}  # and how long they took

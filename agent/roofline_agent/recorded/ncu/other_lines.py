@@ -37,7 +37,7 @@ class OtherLines:
     def __init__(self, found: Collector, other: Callable[[str, int], None]) -> None:
         """other: gets each line that is neither a message nor a known one of a program."""
         self._other = other
-        self.is_session = False
+        self.is_session = self.is_source = False
         self._found = found
         self._session: dict[str, str] = {}
         self._best_gemm = 0.0
@@ -62,10 +62,11 @@ class OtherLines:
             self._other(text, number)
 
     def row(self, cells: list[str]) -> None:
-        """A row of a table that is not about kernels: attributes of the session page."""
+        """A row of a table that is not about kernels: of the session page or the source page."""
         if len(cells) < 2:
             return
         self.is_session = self.is_session or cells[0] in _ATTRIBUTE_HEADERS
+        self.is_source = self.is_source or (cells[0] == "#" and "Source" in cells)
         if self.is_session and cells[0] in _SESSION:
             self._session.setdefault(_SESSION[cells[0]], cells[1].strip()[:500])
 
@@ -80,3 +81,5 @@ class OtherLines:
             self._found.facts.setdefault(key, value)
         if self.is_session:
             self._found.warn("a session page describes the machine: kernels are on `--page raw`")
+        if self.is_source:
+            self._found.warn("a source page counts by line of code: kernels are on `--page raw`")

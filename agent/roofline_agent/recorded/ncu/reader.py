@@ -67,7 +67,7 @@ def read(text: Text, found: Collector) -> None:
     text_tables.end()
     others.end()
     reader.warn_of_ranks()
-    if not reader.launches and not others.is_session:
+    if not (reader.launches or others.is_session or others.is_source):
         found.warn(_NO_TABLE)
 
 

@@ -13,6 +13,8 @@ from .amd import FLOP_COUNTERS, reading_of, weighed, work_of
 
 NANOSECOND = 1e-9
 MAX_COUNTERS = 20_000  # values that are neither FLOPs nor bytes
+_MOST_GPUS = 1000  # that are told apart
+_SEVERAL_GPUS = "kernels of {} GPUs, which may be those of several ranks: all are taken for one rank"
 _IN_KIB = ("fetch_size", "write_size")
 _OF_BYTES = ("tcc_ea", "tcc_bubble")
 
@@ -44,11 +46,26 @@ class DispatchColumns(NamedTuple):
 class Dispatches:
     """Takes those of one file. The clock of the GPU's driver has no date: times are since the first."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, are_elsewhere: bool = False) -> None:
+        """are_elsewhere: whether they are launches of another file; then only other counters are kept."""
         self._found = found
+        self._are_elsewhere = are_elsewhere
         self._zero_s: float | None = None
+        self._gpus: set[str] = set()
 
     def take(self, one: Dispatch) -> None:
+        if not self._are_elsewhere:
+            self._note_gpus((one.gpu,))
+            self._take_launch(one)
+        for name, value in one.counters.items():
+            if is_other(name):
+                if self.room <= 0:
+                    self.warn_of_room(1)
+                    return
+                counter = other(name, one.gpu, value)
+                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
+
+    def _take_launch(self, one: Dispatch) -> None:
         work = work_of(one.counters)
         self._found.launch(
             Launch(
@@ -63,16 +80,13 @@ class Dispatches:
                 note=work.note,
             )
         )
-        for name, value in one.counters.items():
-            if is_other(name):
-                if self.room <= 0:
-                    self.warn_of_room(1)
-                    return
-                counter = other(name, one.gpu, value)
-                self._found.counters.append(counter._replace(printed=None) if one.are_sums else counter)
 
-    def take_columns(self, several: Sequence[DispatchColumns]) -> None:
-        """Take in many dispatches in columns, but for other counters, which are not kept."""
+    def take_columns(self, several: Sequence[DispatchColumns], gpus: Sequence[str]) -> None:
+        """Take in many dispatches in columns, but for other counters, which are not kept. gpus: that they
+        were on."""
+        if self._are_elsewhere:
+            return
+        self._note_gpus(gpus)
         first = min(several, key=lambda one: int(one.places[0]))
         self._since_zero(float(first.starts_s[0]))
         self._found.launch_columns([launches for one in several for launches in self._launches(one)])
@@ -103,6 +117,14 @@ class Dispatches:
                 starts[mine],
                 [of.problems[at] for at in mine.tolist()] if of.problems else (),
             )
+
+    def _note_gpus(self, gpus: Sequence[str]) -> None:
+        if len(self._gpus) < _MOST_GPUS:
+            self._gpus.update(gpus)
+
+    def finish(self) -> None:
+        if (many := len(self._gpus - {""})) > 1:
+            self._found.warn(_SEVERAL_GPUS.format(many))
 
     @property
     def room(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ _NO_GRAPHS = (
     "CUDA graphs were recorded as a whole in columns that are not known, and are left out: "
     "record with --cuda-graph-trace=node"
 )
+_OF_ROCPROFV3 = (
+    "it is a database of rocprofv3: make tables of it (`rocpd convert -i {} --output-format csv`) and import "
+    "these, or record with `rocprofv3 --output-format csv`"
+)
 SEVERAL_PROCESSES = "several processes, which may be several ranks: all are taken for one rank"
 _PROCESSES = f"SELECT count(DISTINCT globalPid) FROM {_KERNEL_TABLE}"
 _MEMORY = """SELECT start, end - start, correlationId, NULL, NULL, NULL, NULL, NULL, NULL, bytes,
@@ -38,7 +43,7 @@ class TraceOfDatabase(io.RawIOBase):
     """The report, as bytes."""
 
     def __init__(self, path: str) -> None:
-        """Raises OSError when it is no database of nsys."""
+        """Raises OSError, which says what to do, when it is no database of nsys."""
         super().__init__()
         self._lines: Iterator[str] = iter(())
         self._rest = b""
@@ -49,6 +54,9 @@ class TraceOfDatabase(io.RawIOBase):
         except sqlite3.Error as error:
             self.close()
             raise OSError(f"it cannot be read ({error})") from None
+        if any(one.startswith("rocpd_kernel_dispatch") for one in tables):  # the rest is an id of the run
+            self.close()
+            raise OSError(_OF_ROCPROFV3.format(shlex.quote(path)))
         if "StringIds" not in tables or not any(one.startswith("CUPTI_ACTIVITY_") for one in tables):
             self.close()
             raise OSError(

@@ -1,6 +1,7 @@
-"""Reads tables of AMD's profilers: CSV of rocprofv3, and pmc_perf.csv of rocprof-compute.
+"""Reads tables of AMD's profilers: CSV of rocprof and rocprofv3, pmc_perf.csv of rocprof-compute.
 
-FLOPs and HBM bytes follow from the counters that were collected (amd.py); other counters stay counters.
+FLOPs and HBM bytes follow from the counters that were collected (amd.py); other counters stay counters. What
+several files of one run say of the same kernels and copies counts once.
 """
 
 from __future__ import annotations
@@ -16,56 +17,54 @@ from ..columns import WantedColumns, first_of_each, groups, repeated, spread, su
 from ..recording import Launch
 from ..text import Text
 from .dispatches import NANOSECOND, Dispatch, DispatchColumns, Dispatches, is_other, other, scale_of
+from .rocprof_headers import counter_name, counters_of, kind_of, kinds_in, repeats
 from .rows import Header, TableBlock, TableRow, headers_in, read_all, sizes_of
 
 MOST_SUMS = 1 << 20  # dispatches times counters of a block
-_BEGIN, _END = ("start_timestamp", "begin_ns"), ("end_timestamp", "end_ns")
+_BEGIN, _END = ("start_timestamp", "begin_ns", "beginns"), ("end_timestamp", "end_ns", "endns")
 _KEY = ("process_id", "agent_id", "dispatch_id")  # what tells a dispatch from the one before
 _SIZES = tuple(f"{what}_{axis}" for what in ("grid_size", "workgroup_size") for axis in "xyz")
-_WORDS = """kind guid agent_id queue_id stream_id process_id thread_id dispatch_id kernel_id kernel_name
-correlation_id lds_block_size lds_block_size_v scratch_size scratch_per_workitem vgpr_count accum_vgpr_count
-sgpr_count arch_vgpr accum_vgpr sgpr wave_size grid_size workgroup_size lds_per_workgroup gpu_id node_id
-pid tid queue_index private_segment_size group_segment_size start_timestamp end_timestamp"""
-_IDENTITY = frozenset(_WORDS.split())
 _DOMAIN = re.compile(
     r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|KERNEL_DISPATCH|MEMORY_COPY|MEMORY_ALLOCATION|SCRATCH_MEMORY"
 )
-_COPY = re.compile(r"Copy(?:Host|Device)To(?:Host|Device)")  # of rocprof before v3
+_COPY = re.compile(r"Copy(?:Host|Device)To(?:Host|Device)|MEMORY_COPY_\w+")  # before rocprofv3, and in it
 # Functions are bare names; RCCL's kernels begin as its functions do.
 _CALL = re.compile(
     r"(?:__)?(?:hip|hsa|roctx)\w*|(?:SCRATCH_)?MEMORY_\w+|(?:nccl|rccl|msccl)(?!\w*[Kk]ernel)[A-Z]\w*"
 )
+_SUMMED = (
+    "sums of {0} are left out: another of the files has these {0} one by one, and both would be added up"
+)
+_OTHER = "a table of rocprofv3 without kernels: tables of kernels, copies, counters and sums (stats) are read"
+_REPEATED = (
+    "kernels are left out: another of the files says more about those of this run, and each would count "
+    "twice. If that one is of some kernels only, import this one alone; of counters of several passes, "
+    "rocprof-compute makes one table (pmc_perf.csv)"
+)
 
 
 def sniff(head: str) -> int:
-    return 93 if any(_kind(header) for header in headers_in(head)) else 0
-
-
-def _kind(header: Header) -> str:
-    names = set(header.at)
-    if {"counter_name", "counter_value", "kernel_name", "dispatch_id"} <= names:
-        return "counters"
-    if {"kernel_name", "start_timestamp", "end_timestamp"} <= names:
-        return "kernels" if "kind" in names else "wide" if {"dispatch_id", "gpu_id"} & names else ""
-    if {"direction", "start_timestamp", "end_timestamp"} <= names:
-        return "copies"
-    return "statistics" if {"name", "calls", "totaldurationns"} <= names else ""
+    return 93 if any(kind_of(header) for header in headers_in(head)) else 0
 
 
 def read(text: Text, found: Collector) -> None:
     found.tool = "rocprof"
-    reader = _RocprofReader(found)
+    before, after = text.companions[: text.earlier], text.companions[text.earlier :]
+    is_elsewhere = repeats(text.head, before, after)
+    if is_elsewhere:
+        found.warn(_REPEATED)
+    reader = _RocprofReader(found, is_elsewhere, kinds_in(text.companions))
     wanted = partial(_wanted, keeps=found.launches is not None)
-    read_all(reader, text, found, lambda header: bool(_kind(header)), wanted)
+    read_all(reader, text, found, lambda header: bool(kind_of(header)), wanted)
     reader.finish()
 
 
 def _wanted(header: Header, keeps: bool) -> WantedColumns | None:
     """The columns of kernels and counters; keeps: with those of each launch."""
-    kind = _kind(header)
+    kind = kind_of(header)
     if kind not in ("kernels", "counters") or not {_BEGIN[0], _END[0]} <= set(header.at):
         return None
-    texts = ["kernel_name", *(_SIZES if keeps else ())]
+    texts = ["kernel_name", "agent_id", *(_SIZES if keeps else ())]
     numbers = [_BEGIN[0], _END[0]]
     if kind == "counters":
         texts = ["kernel_name", "counter_name", *_KEY]
@@ -85,9 +84,12 @@ class _CounterRows(NamedTuple):
 class _RocprofReader:
     """The tables of one file."""
 
-    def __init__(self, found: Collector) -> None:
+    def __init__(self, found: Collector, is_elsewhere: bool, elsewhere: set[str]) -> None:
+        """is_elsewhere: whether another file says more about the kernels; elsewhere: tables of the others."""
         self._found = found
-        self._dispatches = Dispatches(found)
+        self._dispatches = Dispatches(found, is_elsewhere)
+        self._has_kernels = bool(elsewhere & {"kernels", "counters", "wide"})
+        self._has_copies = "copies" in elsewhere
         self._key: tuple[str, ...] = ()
         self._dispatch: Dispatch | None = None  # whose counters are in rows of their own
         self._counters: dict[str, float] = {}  # of it
@@ -97,14 +99,15 @@ class _RocprofReader:
             "wide": self._wide,
             "copies": self._copy,
             "statistics": self._statistic,
+            "others": self._other,
         }
 
     def take(self, row: TableRow) -> None:
-        if not self._take[_kind(row.header)](row):
+        if not self._take[kind_of(row.header)](row):
             self._found.warn("a row without a name, a time or a value; it is left out", row.line)
 
     def take_block(self, block: TableBlock) -> None:
-        take = self._counter_block if _kind(block.header) == "counters" else self._launch_block
+        take = self._counter_block if kind_of(block.header) == "counters" else self._launch_block
         if not take(block):
             for row in block.rows():
                 self.take(row)
@@ -113,7 +116,8 @@ class _RocprofReader:
         span, name = _span(row), row.text("kernel_name")
         if span is None or not name:
             return False
-        self._dispatches.take(Dispatch(name, span, problem=sizes_of(*map(row.text, _SIZES))))
+        gpu, problem = _gpu(row.text("agent_id")), sizes_of(*map(row.text, _SIZES))
+        self._dispatches.take(Dispatch(name, span, gpu=gpu, problem=problem))
         return True
 
     def _launch_block(self, block: TableBlock) -> bool:
@@ -123,7 +127,8 @@ class _RocprofReader:
             return False
         problems = block.each(_SIZES, sizes_of) if self._found.launches is not None else ()
         self._dispatches.take_columns(
-            [DispatchColumns(names.texts, names.which, block.columns.places, *spans, problems=problems)]
+            [DispatchColumns(names.texts, names.which, block.columns.places, *spans, problems=problems)],
+            _gpus(block.distinct("agent_id")),
         )
         return True
 
@@ -142,14 +147,22 @@ class _RocprofReader:
             self._found.warn(
                 "sums of whole domains (domain_stats) are left out: kernel_stats has the kernels"
             )
+        elif _COPY.fullmatch(name) and self._has_copies:
+            self._found.warn(_SUMMED.format("copies"))
         elif _CALL.fullmatch(name) or _COPY.fullmatch(name):
             self._found.phase(name, total * NANOSECOND, int(calls))
+        elif self._has_kernels:
+            self._found.warn(_SUMMED.format("kernels"))
         else:
             self._found.launch(Launch(name, total * NANOSECOND, library="hip", count=int(calls)))
         return True
 
+    def _other(self, row: TableRow) -> bool:
+        self._found.warn(_OTHER)
+        return True
+
     def _counter(self, row: TableRow) -> bool:
-        name, value = row.text("counter_name"), row.number("counter_value")
+        name, value = counter_name(row.text("counter_name")), row.number("counter_value")
         if not name or value is None:
             return False
         key = tuple(map(row.text, _KEY))
@@ -169,6 +182,7 @@ class _RocprofReader:
         if kernels is None or names is None or values is None or spans is None:
             return False
         is_new = self._dispatch is None or tuple(block.text(one, 0) for one in _KEY) != self._key
+        names = names._replace(texts=list(map(counter_name, names.texts)))
         begins = block.changes(_KEY, is_new)
         if len(begins) < 2 or len(begins) * len(names.texts) > MOST_SUMS:
             return False
@@ -187,8 +201,9 @@ class _RocprofReader:
             starts_s, times_s = (column[heads] for column in spans)
             which = kernels.which[heads]
             several.append(DispatchColumns(kernels.texts, which, mine, starts_s, times_s, counters))
-        self._dispatches.take_columns(several)
-        self._keep_others(counted, table, block.distinct("agent_id"), whole)
+        agents = block.distinct("agent_id")
+        self._dispatches.take_columns(several, _gpus(agents))
+        self._keep_others(counted, table, agents, whole)
         for row in block.rows(whole.stop):  # these may go on in the next block
             self.take(row)
         return True
@@ -207,7 +222,7 @@ class _RocprofReader:
         room = max(self._dispatches.room, 0)
         kept, left = mine[:room], mine[room:]
         if len(kept):
-            gpus = list(map(_gpu, agents.texts)) if agents is not None else [""]
+            gpus = _gpus(agents)
             likes = [other(name, gpu) for name in names.texts for gpu in gpus]
             which = names.which[kept] * len(gpus)
             if agents is not None:
@@ -221,12 +236,12 @@ class _RocprofReader:
     def _wide(self, row: TableRow) -> bool:
         self._flush()
         counters = {
-            _case(name): value
-            for name, cell in zip(row.header.names, row.cells, strict=True)
-            if name not in _IDENTITY and (value := _number(cell)) is not None
+            name: value
+            for name, at in counters_of(row.header).items()
+            if (value := _number(row.cells[at])) is not None
         }
-        gpu = row.text("gpu_id") or _gpu(row.text("agent_id"))
-        if name := row.text("kernel_name"):
+        gpu = row.text("gpu_id") or row.text("gpu-id") or _gpu(row.text("agent_id"))
+        if name := row.text("kernel_name") or row.text("kernelname"):
             self._dispatches.take(Dispatch(name, _span(row), counters, gpu))
         return bool(name)
 
@@ -237,6 +252,7 @@ class _RocprofReader:
 
     def finish(self) -> None:
         self._flush()
+        self._dispatches.finish()
 
 
 def _span(row: TableRow) -> tuple[float, float] | None:
@@ -267,11 +283,8 @@ def _gpu(agent: str) -> str:
     return agent.removeprefix("Agent ")
 
 
-def _case(name: str) -> str:
-    """Counters as the hardware's manual writes them: names of headers are in lower case here."""
-    return "_".join(
-        part if part in ("sum", "avr", "max", "min") else part.upper() for part in name.split("_")
-    )
+def _gpus(agents: Distinct | None) -> list[str]:
+    return list(map(_gpu, agents.texts)) if agents is not None else [""]
 
 
 def _number(cell: str) -> float | None:

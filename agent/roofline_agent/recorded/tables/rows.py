@@ -149,7 +149,7 @@ def blocks(
         for line in text.each(block):
             if "," not in line:
                 continue
-            row = _cells(line)
+            row = cells_of(line)
             if row is None:
                 continue
             is_next = row[0][:1].isalpha() and is_header(header_of(row))  # of another table in the file
@@ -177,7 +177,7 @@ def _has_header(rows: Columns, is_header: Callable[[Header], bool]) -> bool:
     return any(is_header(header_of(list(row))) for at in firsts for row in rows.rows(at, at + 1))
 
 
-def _cells(line: str) -> list[str] | None:
+def cells_of(line: str) -> list[str] | None:
     try:
         return next(csv.reader([line], skipinitialspace=True), [""])
     except csv.Error:

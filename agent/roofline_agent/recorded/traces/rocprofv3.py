@@ -38,6 +38,7 @@ def read(text: Text, found: Collector) -> None:
                     found.warn(f"an entry of {where} is not as expected; it is left out", json.line())
     except Broken:
         found.warn("no whole JSON: was it cut off? It is read up to here", json.line())
+    dispatches.finish()
     text.line = max(text.line, json.line())
 
 

@@ -1,0 +1,146 @@
+"""Tables of AMD's profilers: several files of one run, columns of older versions, several GPUs."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from roofline_agent.recorded import reader
+from roofline_agent.recorded.command import import_files
+from roofline_agent.recorded.errors import NotReadable
+from roofline_agent.recorded.request import ImportRequest
+from roofline_agent.recorded.tables import rocprof
+
+from tests.recordings import OURS
+
+from .traces import found_in, warned
+
+TRACE, SUMS, COUNTED, COPIES = (
+    OURS / "rocprof" / f"{name}.csv"
+    for name in ("kernel_trace", "kernel_stats", "counter_collection", "memory_copy_trace")
+)
+HEADER = (
+    "Dispatch_Id,Agent_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp"
+)
+OLD_AND_NEW = ("FetchSize", "WriteSize"), ("FETCH_SIZE", "WRITE_SIZE")
+FLOPS = tuple(f"SQ_INSTS_VALU_{kind}_F32" for kind in ("ADD", "MUL", "FMA"))
+
+
+def imported(*paths: Path) -> dict[Path, dict[str, Any]]:
+    """What each file of an import of all of them gives."""
+    out = io.StringIO()
+    request = ImportRequest(tuple(map(str, paths)), "", "worker", None, 0.0, None, True, "json", "")
+    assert import_files(request, out, lambda text: None) == 0
+    return {Path(one["file"]): one for one in map(json.loads, out.getvalue().splitlines())}
+
+
+def launches(*paths: Path) -> dict[str, int]:
+    """Of each file that has some."""
+    got = imported(*paths).items()
+    return {path.name: count for path, one in got if (count := sum(k["launches"] for k in one["kernels"]))}
+
+
+def counted(path: Path, *names: str, process: int = 42) -> Path:
+    """Two dispatches of a kernel, with these counters."""
+    rows = (
+        f'{dispatch},"Agent 4",{process},gemm,{name},100,{dispatch}000,{dispatch}500'
+        for dispatch in (1, 2)
+        for name in names
+    )
+    path.write_text("\n".join((HEADER, *rows, "")))
+    return path
+
+
+def test_kernels_in_several_files_of_a_run_count_once() -> None:
+    """As their counters say, else as they were traced."""
+    alone = launches(COUNTED)
+    for files in permutations((TRACE, SUMS, COUNTED)):
+        assert launches(*files) == alone
+    got = imported(TRACE, SUMS)
+    assert [bool(got[path]["kernels"]) for path in (TRACE, SUMS)] == [True, False]
+    assert "sums of kernels are left out" in got[SUMS]["warnings"][0]
+    assert launches(SUMS)
+
+
+def test_sums_of_copies_beside_the_copies_are_left_out(tmp_path: Path) -> None:
+    sums = tmp_path / "memory_copy_stats.csv"
+    sums.write_text(
+        '"Name","Calls","TotalDurationNs"\n"MEMORY_COPY_HOST_TO_DEVICE",1,100\n"hipMalloc",2,50\n'
+    )
+    names = [phase["name"] for phase in imported(sums, COPIES)[sums]["phases"]]
+    assert names == ["hipMalloc"]
+    assert len(imported(sums)[sums]["phases"]) == 2
+
+
+def test_kernels_of_several_passes_count_once(tmp_path: Path) -> None:
+    """As in the pass that says most; what else the others counted stays."""
+    flops, sizes = (
+        counted(tmp_path / "a.csv", *FLOPS),
+        counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE"),
+    )
+    waves = counted(tmp_path / "c.csv", *(f"SQ_WAVES_{at}" for at in range(8)))
+    for files in permutations((flops, sizes, waves)):
+        assert launches(*files) == {"a.csv": 2}
+    got = imported(flops, sizes, waves)
+    assert "another of the files says more" in got[sizes]["warnings"][0]
+    assert [len(got[path]["counters"]) for path in (flops, sizes, waves)] == [0, 4, 16]
+
+
+def test_processes_in_which_the_same_was_counted_all_count(tmp_path: Path) -> None:
+    one, other = (counted(tmp_path / f"{at}.csv", *FLOPS, process=at) for at in (42, 43))
+    assert launches(one, other) == {"42.csv": 2, "43.csv": 2}
+    assert launches(TRACE, one, other) == {"42.csv": 2, "43.csv": 2}
+
+
+def test_tables_without_kernels_are_named_and_fail_no_import(tmp_path: Path) -> None:
+    tables = (
+        "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\nA,f,1,1,1,5,9\n",
+        "Node_Id,Logical_Node_Id,Agent_Type,Cpu_Cores_Count\n0,0,CPU,64\n",
+        "Kind,Operation,Agent_Id,Allocation_Size,Start_Timestamp,End_Timestamp\nA,B,C,5,1,2\n",
+        "Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction\n1,2,3,v_add\n",
+    )
+    for at, table in enumerate(tables):
+        path = tmp_path / f"{at}.csv"
+        path.write_text(table)
+        got = imported(path, TRACE)
+        assert "without kernels" in got[path]["warnings"][0] and got[TRACE]["kernels"]
+
+
+@pytest.mark.parametrize("path", [TRACE, COUNTED, OURS / "rocprof" / "pmc_perf.csv"])
+@pytest.mark.parametrize("is_in_columns", [True, False])
+def test_several_gpus_are_named(path: Path, is_in_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofline_agent.recorded.columns.LEAST", 0 if is_in_columns else 1 << 20)
+    for size in ("HEAD_BYTES", "CHUNK_BYTES", "BLOCK_BYTES"):
+        monkeypatch.setattr(f"roofline_agent.recorded.text.{size}", 500)
+    header, *rows = path.read_text().splitlines()
+    agent = next(one for one in ('"Agent 2"', '"Agent 4"', ",4,") if one in rows[0])
+    other = [row.replace(agent, agent.replace("2", "9").replace("4", "9")) for row in rows]
+    assert not warned(found_in("\n".join((header, *rows * 9, "")), rocprof.read), "GPUs")
+    found = found_in("\n".join((header, *rows * 9, *other * 9, "")), rocprof.read)
+    assert warned(found, "kernels of 2 GPUs, which may be those of several ranks")
+
+
+def test_sizes_of_memory_have_one_name(tmp_path: Path) -> None:
+    old, new = (counted(tmp_path / f"{names[0]}.csv", *names) for names in OLD_AND_NEW)
+    for path in (old, new):
+        one = imported(path)[path]
+        assert one["kernels"][0]["bytes"]["dram"] == 2 * 2 * 100 * 1024
+        assert {c["metric"]: c["unit"] for c in one["counters"]} == {
+            "FETCH_SIZE": "byte",
+            "WRITE_SIZE": "byte",
+        }
+
+
+def test_database_of_rocprofv3_says_how_to_make_tables_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "my results.db"
+    with sqlite3.connect(path) as database:
+        for table in ("metadata", "kernel_dispatch"):
+            database.execute(f"CREATE TABLE rocpd_{table}_00001eca_d4de(id INTEGER)")
+    database.close()
+    with pytest.raises(NotReadable, match=r"rocpd convert -i '.*my results.db' --output-format csv"):
+        reader.read(str(path))
