@@ -2,7 +2,8 @@
 
 CUDA cores: add + mul + 2 fma over `sm(sp)__sass_thread_inst_executed_op_*_pred_on` (NERSC's hierarchical
 roofline). A half2 instruction counts as one thread instruction there; Nsight's own FP16 sections count it
-twice, and the two conventions are not mixed here: ours is a lower bound for packed FP16.
+twice, and the two conventions are not mixed here: ours is a lower bound for packed FP16. Packed FP32 has
+counts of its own on B200 and B300 (`op_fadd2`, `op_fmul2`, `op_ffma2`): 2, 2 and 4 FLOPs.
 
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
@@ -25,7 +26,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from .metrics import Elapsed, LaunchMetrics
+from .metrics import PACKED_FP32, Elapsed, LaunchMetrics
 from .tensor import operations
 
 THREADS = 32  # of a warp
@@ -35,6 +36,7 @@ _OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
 _OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
 _PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
 _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
+_PACKED_CCS = ("10.0", "10.3")  # where Nsight Compute's own roofline adds packed FP32
 _PIPES = {"hmma": "", "imma": "s8", "dmma": "f64"}  # "": that of the kernel's name
 _VOLTA, _TURING, _AMPERE, _TF32 = 512.0, 2048.0, 4096.0, 2048.0
 _SHAPE = re.compile(
@@ -57,6 +59,10 @@ _ARCHITECTURES = (
 _TENSOR_NAME = re.compile(r"[_a-z](?:16816|1688|884|16832)gemm|tensorop|wmma|_mma_|gmma|xmma")
 NOT_COUNTED = "operations of the tensor cores were not counted"
 MAYBE_MOVES = "tensor instructions may be register moves (HFMA2.MMA): an upper bound"
+PACKED_NOT_COUNTED = (
+    "packed FP32 was not counted: a lower bound; ask for "
+    "smsp__sass_thread_inst_executed_op_{fadd2,fmul2,ffma2}_pred_on.sum, too"
+)
 CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower bound"
 
 
@@ -116,6 +122,11 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
         if general is not None and "hmma" not in by_instruction:
             by_instruction = {"": general}
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
+    packed, packed_kinds = _packed(found, elapsed)
+    if packed_kinds:
+        cores["f32"] = cores.get("f32", 0.0) + packed
+    if cc in _PACKED_CCS and "f32" in cores and packed_kinds < len(PACKED_FP32):
+        notes.append(PACKED_NOT_COUNTED)
 
     # hfma per tensor instruction. A move has one thread at least, and mostly all of its warp.
     threads = _threads_of_moves(found, by_instruction.get("", 0.0), cc)
@@ -175,6 +186,13 @@ def _cores(found: LaunchMetrics, elapsed: Elapsed) -> tuple[dict[str, float], bo
         elif whole is not None:
             totals[precision] = whole
     return totals, partial
+
+
+def _packed(found: LaunchMetrics, elapsed: Elapsed) -> tuple[float, int]:
+    """FLOPs of packed FP32 instructions, and how many kinds of these were counted."""
+    counts = {kind: found.total(_OP.format(kind), elapsed) for kind in PACKED_FP32}
+    known = [count * PACKED_FP32[kind] for kind, count in counts.items() if count is not None]
+    return sum(known), len(known)
 
 
 def _threads_of_moves(found: LaunchMetrics, tensor: float, cc: str) -> float:
