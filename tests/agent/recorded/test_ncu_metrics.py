@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.ncu.flops import MAYBE_MOVES, PACKED_NOT_COUNTED, architecture
+from roofline_agent.recorded.ncu.flops import (
+    MAYBE_MOVES,
+    PACKED_NOT_COUNTED,
+    SMALLEST_DMMA,
+    architecture,
+)
 from roofline_agent.recorded.recording import Kernel
 
 from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
@@ -342,3 +347,23 @@ def test_packed_fp32_that_nobody_counted_makes_a_lower_bound_where_the_gpu_has_i
     assert kernel_of(*plain, cc="9.0").note == ""
     assert kernel_of(*ops(dfma="1"), cc="10.0").note == "", "FP32 was not asked for"
     assert kernel_of(*ops(ffma="0"), cc="10.0").flops is None, "zero of the plain ones is not zero"
+
+
+@pytest.mark.parametrize(
+    ("name", "cc", "factor", "note"),
+    [
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x32_tensor16x8x16_kernel", "9.0", 4096, ""),
+        ("void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<16, 8, 8>, 32, double>>", "9.0", 2048, ""),
+        ("cutlass_90_tensorop_d1684gemm_128x128_16x3_nn_align1", "9.0", 1024, ""),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", "9.0", 512, ""),
+        ("mine(double*)", "9.0", 512, SMALLEST_DMMA),
+        ("sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x32_tensor16x8x16_kernel", "10.0", 512, ""),
+        ("mine(double*)", "8.0", 512, ""),
+    ],
+)
+def test_fp64_instructions_of_hopper_have_the_size_in_the_name(
+    name: str, cc: str, factor: int, note: str
+) -> None:
+    dmma = ("sm__inst_executed_pipe_tensor_op_dmma.sum", "inst", "10")
+    one = kernel_of(*ops(dfma="1"), dmma, kernel=name, cc=cc)
+    assert (one.flops, one.precision, one.note) == (10 * factor + 2, "f64", note)

@@ -11,7 +11,8 @@ HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later): by architectu
 count. TF32 has none larger than HMMA.1688, so a kernel with that in its name has 2048. A kernel may use
 smaller ones on a newer GPU; where its name shows it (CUTLASS 16x8x8 on an A100: 2048) the note has how many
 times too high the count is then. A larger shape in a name is that of several instructions (16x16x4 of CUTLASS
-on a V100: four of 512 FLOPs).
+on a V100: four of 512 FLOPs). Hopper alone has larger instructions for FP64, up to DMMA.16816: there the name
+decides, and without one 512 is a lower bound. For Blackwell the compiler makes DMMA.884 of all of them.
 Hopper's warp-group instructions have no fixed size, so there instructions give no FLOPs.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
@@ -40,7 +41,7 @@ _PACKED_CCS = ("10.0", "10.3")  # where Nsight Compute's own roofline adds packe
 _PIPES = {"hmma": "", "imma": "s8", "dmma": "f64"}  # "": that of the kernel's name
 _VOLTA, _TURING, _AMPERE, _TF32 = 512.0, 2048.0, 4096.0, 2048.0
 _SHAPE = re.compile(
-    r"(?:^|[_a-z])[a-z](16816|16832|1688|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
+    r"(?:^|[_a-z])[a-z](16816|16832|1688|1684|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
 )
 _MMA = re.compile(
     r"arch::Mma<cutlass::gemm::GemmShape<(?:\(int\))?(\d+), (?:\(int\))?(\d+), (?:\(int\))?(\d+)>"
@@ -48,7 +49,8 @@ _MMA = re.compile(
 _TILE = re.compile(r"_tensor(\d{1,3})x(\d{1,3})x(\d{1,3})(?:_|$)")  # cuDNN's and cuBLAS' xmma kernels
 # cuBLAS names no type where s1688 is of TF32; with FP16 and BF16 it does. Of Hopper's only TF32 has 8 for K.
 _TF32_NAME = re.compile(r"tf(?:loat)?32|[cs](?:1688|64x\d{1,3}x8)(?:gemm|fprop|dgrad|wgrad)(?!.*fp?16)")
-_SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
+_SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "1684": 1024.0, "884": 512.0}
+_HOPPER_DMMA = (512.0, 1024.0, 2048.0, 4096.0)
 _ARCHITECTURES = (
     (re.compile(r"(?:\b|_)volta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
     (re.compile(r"(?:\b|_)turing_|sm75_|sm_75|cutlass_75|\bTesla T4\b|RTX 20[678]0"), "7.5"),
@@ -62,6 +64,10 @@ MAYBE_MOVES = "tensor instructions may be register moves (HFMA2.MMA): an upper b
 PACKED_NOT_COUNTED = (
     "packed FP32 was not counted: a lower bound; ask for "
     "smsp__sass_thread_inst_executed_op_{fadd2,fmul2,ffma2}_pred_on.sum, too"
+)
+SMALLEST_DMMA = (
+    "512 FLOPs taken for an FP64 tensor instruction, the smallest of this GPU: a lower bound; ask for "
+    "sm__ops_path_tensor_src_fp64.sum"
 )
 CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower bound"
 
@@ -239,6 +245,8 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         return _VOLTA, "GPU unknown: 512 FLOPs taken for a tensor instruction, as on Volta: a lower bound"
     if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
+    if _major(cc) == 9 and kind == "dmma":
+        return (named, "") if named in _HOPPER_DMMA else (_VOLTA, SMALLEST_DMMA)
     if kind in ("", "hmma") and _major(cc) >= 8 and _named_precision(kernel) == "tf32":
         return _TF32, ""
     factor = 2 * _AMPERE if kind == "imma" else _AMPERE
