@@ -1,7 +1,8 @@
 """Reads the Empirical Roofline Toolkit: `roofline.json`, and the texts `sum` and `max` of one point.
 
 ERT finds the levels of memory by itself, from where bandwidth falls as its arrays grow; GB and GFLOP are 1e9.
-Where a file names no precision it is double, the only one of ERT before it had ERT_PRECISION.
+Where a file names no precision it is double, the only one of ERT before it had ERT_PRECISION. By CUDA, HIP,
+SYCL and OpenCL its source asks for GPUs, for each thread another one: of several threads the rates are facts.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .collector import Collector
 from .numbers import finite
@@ -29,9 +30,25 @@ _FLOPS = re.compile(
     r"(?:Peak )?(?:FP(\d+)|(\w+))??\s*\b((?:Vector |Scalar )?)GFLOPs?((?: FMA)?)", re.IGNORECASE
 )
 _PRECISIONS = {"": "f64", "dp": "f64", "sp": "f32", "hp": "f16"}
-_SETTING = re.compile(r"(ERT_VERSION|HOSTNAME|MPI_PROCS|OPENMP_THREADS|FLOPS|TIMESTAMP_DATA)\s+(\S.*)")
+_SETTING = re.compile(
+    r"(ERT_VERSION|HOSTNAME|MPI_PROCS|OPENMP_THREADS|FLOPS|TIMESTAMP_DATA|CONFIG|GPU_BLOCKS|GLOBAL_SIZE)\s+(\S.*)"
+)
+_OF_GPUS = ("GPU_BLOCKS", "GLOBAL_SIZE")  # settings of a run by CUDA or HIP, and by OpenCL
+# In its configuration, as Python or JSON prints that.
+_ON_GPU = re.compile(r"""["']ERT_(?:GPU|HIP|SYCL|OCL)["']:\s*\[\s*["']?true\b""", re.IGNORECASE)
+_SEVERAL = (
+    "several processes or threads, each on a GPU of its own if there are as many: the rates are no ceiling "
+    "of one GPU; run ERT with one process of one thread"
+)
 _HOST = re.compile(r"[A-Za-z0-9][\w.\-]*")
 _HEAD_LINES = 500
+
+
+class _Setup(NamedTuple):
+    """How ERT ran: in words, and on what; device None: on several GPUs, as far as is known."""
+
+    method: str
+    device: str | None
 
 
 def sniff(head: str) -> int:
@@ -74,7 +91,7 @@ def read(text: Text, found: Collector) -> None:
         _read_json("".join(pieces), found)
     else:
         _read_lines(text, found)
-    if not found.ceilings:
+    if not found.ceilings and not any(one.text == _SEVERAL for one in found.warnings):
         found.warn("no bandwidth and no FLOP rate was found")
 
 
@@ -87,7 +104,7 @@ def _read_json(content: str, found: Collector) -> None:
         for match in _PAIR.finditer(content.split('"spec"')[0]):
             value = finite(match[2])
             if value is not None and content[match.end() : match.end() + 1]:
-                _ceiling(match[1], value, _method({}), found)
+                _ceiling(match[1], value, _setup({"CONFIG": content}), found)
         return
     measured, spec = _dict(whole, "empirical"), _dict(whole, "spec")
     shared = _settings(_dict(measured, "metadata"))
@@ -96,7 +113,7 @@ def _read_json(content: str, found: Collector) -> None:
         own = {**shared, **_settings(_dict(_dict(measured, part), "metadata"))}
         _keep(own, found)
         for name, value in _data(_dict(measured, part).get("data")):
-            _ceiling(name, value, _method(own), found)
+            _ceiling(name, value, _setup(own), found)
         for name, value in _data(_dict(spec, part).get("data")):
             found.facts[f"specified {name}"] = value * 1e9
 
@@ -117,33 +134,40 @@ def _read_lines(text: Text, found: Collector) -> None:
         else:
             _add_line(line, settings)
     _keep(settings, found)
-    method = _method(settings) + "; one point of its sweep"
+    setup = _setup(settings)
+    setup = setup._replace(method=setup.method + "; one point of its sweep")
     for name, value in values:
-        _ceiling(name, value, method, found)
+        _ceiling(name, value, setup, found)
     if best_flops and not values:
-        _ceiling("GFLOPs", best_flops, method, found)
+        _ceiling("GFLOPs", best_flops, setup, found)
         found.warn("the levels of memory are in ERT's `sum` and roofline.json, not in this file")
 
 
-def _ceiling(name: str, gigas: float, method: str, found: Collector) -> None:
+def _ceiling(name: str, gigas: float, setup: _Setup, found: Collector) -> None:
     if gigas <= 0:
         found.warn(f"{name} is {gigas:g}: left out")
+        return
+    method, device = setup
+    if device is None:
+        found.facts[f"{name} of all GPUs"] = gigas * 1e9
+        found.warn(_SEVERAL)
         return
     flops, memory = _FLOPS.fullmatch(name.strip()), _LEVEL.fullmatch(name.strip())
     if flops:
         word = (flops[2] or "").lower()
         precision = f"f{flops[1]}" if flops[1] else _PRECISIONS.get(word, word)
         kinds = f"{flops[3]} {flops[4]}".lower().split()
+        peak = ".".join(("peak", precision, *kinds))
         found.ceilings.append(
-            RecordedCeiling(
-                ".".join(("peak", precision, *kinds)), "compute", "", precision, gigas * 1e9, "FLOP/s", method
-            )
+            RecordedCeiling(peak, "compute", "", precision, gigas * 1e9, "FLOP/s", method, 0, device)
         )
     elif memory:
         level = memory[1].lower()
         level = "dram" if level.startswith("ddr") else level
+        if device and level == "dram":
+            level = "hbm"  # as the main memory of every GPU is called
         found.ceilings.append(
-            RecordedCeiling(f"{level}.ert", "memory", level, "", gigas * 1e9, "byte/s", method)
+            RecordedCeiling(f"{level}.ert", "memory", level, "", gigas * 1e9, "byte/s", method, 0, device)
         )
     else:
         found.warn(f"{name} is no level of memory and no FLOP rate; left out")
@@ -173,6 +197,8 @@ def _settings(metadata: dict[str, Any]) -> dict[str, str]:
                 _add_line(str(line), settings)
         elif key == "HOSTNAME":
             settings[key] = _host(str(value))
+        elif key == "CONFIG":
+            settings[key] = str(value)
         elif key == "TIMESTAMP_DATA" and isinstance(value, list) and value:
             settings[key] = str(value[0])
         elif isinstance(value, (str, int, float)):
@@ -202,7 +228,11 @@ def _keep(settings: dict[str, str], found: Collector) -> None:
         found.started_ns = started_ns if found.started_ns is None else min(found.started_ns, started_ns)
 
 
-def _method(settings: dict[str, str]) -> str:
+def _setup(settings: dict[str, str]) -> _Setup:
+    device: str | None = ""
+    if any(key in settings for key in _OF_GPUS) or _ON_GPU.search(settings.get("CONFIG", "")):
+        is_one = all(settings.get(key, "1") == "1" for key in ("MPI_PROCS", "OPENMP_THREADS"))
+        device = "gpu 0" if is_one else None
     parts = [f"ERT {settings.get('ERT_VERSION', '')}".strip()]
     for key, words in (
         ("HOSTNAME", "on {}"), ("MPI_PROCS", "{} MPI processes"), ("OPENMP_THREADS", "{} threads in each"),
@@ -210,4 +240,4 @@ def _method(settings: dict[str, str]) -> str:
     ):  # fmt: skip
         if settings.get(key):
             parts.append(words.format(settings[key]))
-    return ", ".join(parts)
+    return _Setup(", ".join(parts), device)

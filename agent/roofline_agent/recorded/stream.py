@@ -3,6 +3,7 @@ the GPU that ran it.
 
 A rate is what the benchmark's own arrays move: the reads that a cache makes before it writes a line
 (write-allocate) are not in it, so that the memory itself may have moved half as much again. MB are 1e6 byte.
+STREAM's MPI version prints the rate of all its ranks and not on how many nodes they were: no ceiling of one.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ _OF_CPUS = ("tbb", "omp", "cpp")  # the last two are Thrust's; OpenMP and std al
 _CPU = re.compile(r"\bCPU\b|\bXeon\b|\bEPYC\b", re.I)
 _ELSEWHERE = re.compile(r"GPU|Graphics|Accelerator", re.I)
 _UNKNOWN = "unknown device"
+_RANKS = re.compile(r"\s*Data (?:is|are) distributed across (\d{1,9}) MPI ranks")
+_SEVERAL = "several ranks"  # in place of a device
 
 
 class _Result(NamedTuple):
@@ -112,7 +115,7 @@ class StreamReader:
         self.unit = ""  # of the table being read
         self.sep = ""  # where it is BabelStream's CSV
         self.tables = 0
-        # That of the next results: "" the CPUs, "gpu 0", or _UNKNOWN; None: no line has named it.
+        # That of the next results: "" the CPUs, "gpu 0", _UNKNOWN or _SEVERAL; None: no line has named it.
         self.device: str | None = None
         self.best: dict[tuple[str, str], _Result] = {}
 
@@ -196,7 +199,7 @@ class StreamReader:
         is_better = old is None or result.bytes_per_s > old.bytes_per_s
         if is_better and (old is not None or len(self.best) < 10_000):
             self.best[key] = result
-        where = "" if result.device == _UNKNOWN else result.device
+        where = "" if result.device in (_UNKNOWN, _SEVERAL) else result.device
         self.found.counters.append(
             Counter(
                 f"{_level(result.device)}.{result.kernel}",
@@ -218,6 +221,14 @@ class StreamReader:
                 self.found.facts[name] = match[1].strip()
         if model := _MODEL.match(line):
             self.device = _device(model["model"] or model["used"] or model["backend"], model["name"] or "")
+        if (ranks := _RANKS.match(line)) and (count := int(ranks[1])) > 1:
+            self.found.facts["ranks"] = count
+            self.device = _SEVERAL
+            self.found.warn(
+                f"{count} MPI ranks: STREAM does not print on how many nodes, so its rates are no ceiling of "
+                "one; run it as one process with threads",
+                self.text.line,
+            )
         version, peak, ticks = _VERSION.match(line), _PEAK.match(line), _TICKS.match(line)
         if version:
             self.found.version = version[1] or version[2]
@@ -234,6 +245,8 @@ class StreamReader:
         facts = self.found.facts
         size = "" if "array_elements" in facts else facts.get("array_size", "")
         for (kernel, device), result in self.best.items():
+            if device == _SEVERAL:
+                continue
             if device == _UNKNOWN:
                 self.found.warn(
                     "whether it ran on the CPUs or on a GPU is not known: its rates are no ceiling "
@@ -274,7 +287,7 @@ def _device(model: str, name: str) -> str:
 
 def _level(device: str) -> str:
     """Of memory, as `calibrate` names it."""
-    return {"": "dram", _UNKNOWN: "memory"}.get(device, "hbm")
+    return {"": "dram", _UNKNOWN: "memory", _SEVERAL: "memory"}.get(device, "hbm")
 
 
 def _with(facts: Mapping[str, float | int | str], name: str, words: str) -> str:

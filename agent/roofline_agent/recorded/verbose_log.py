@@ -24,7 +24,7 @@ from .training.ranks import split_rank
 SURE = re.compile(
     r"(?:onednn|dnnl|mkldnn)_verbose,(?:v[0-9]+,)?(?:[0-9.e+]+,)?"
     r"(?:primitive|graph|ukernel|common|info|exec|create|dispatch|error|warn)"
-    r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\()"
+    r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|[A-Za-z_0-9]+\(|oneapi::)"
 )
 _OVERWRITTEN = re.compile(r"[\r\b]+")
 _PREPARED = 8192
@@ -136,7 +136,11 @@ class VerboseLog:
             duration_s = (self._end_ns - zero_ns) / _NANOSECONDS
             self._found.duration_s = max(self._found.duration_s or 0.0, duration_s)
             start_s = (call.start_ns - zero_ns) / _NANOSECONDS
-        self._found.launch(launch._replace(time_s=call.duration_ns / _NANOSECONDS, start_s=start_s))
+        time_s: float | None = call.duration_ns / _NANOSECONDS
+        if call.shape.library == "mkl" and call.shape.on_gpu and not time_s:
+            time_s = None
+            self._found.warn("times on a GPU were not measured: MKL_VERBOSE=2 does that", self._text.line)
+        self._found.launch(launch._replace(time_s=time_s, start_s=start_s))
 
     def _take_other(self, piece: str) -> None:
         component, operation, kind = header.kind_of(piece)
@@ -194,7 +198,7 @@ class VerboseLog:
                 "no whole line of an executed primitive: ONEDNN_VERBOSE=1 (or profile_exec) prints them"
             )
         elif not executions:
-            found.warn("no whole line of an executed routine: MKL_VERBOSE=1 prints them")
+            found.warn("no whole line of an executed routine: MKL_VERBOSE=1 prints them, on an Intel GPU 2")
         elif self._counts["graph_partitions"]:
             found.warn(
                 "graph partitions are not counted: their primitives print lines of their own, "

@@ -8,6 +8,11 @@ address. Counted are GEMM in its types, GEMM_COMPUTE (packed operands), GEMM_BAT
 where their sizes are printed (before 2025 GEMM_BATCH prints addresses only), GEMV, and the products of
 symmetric and triangular matrices. Every other routine is a call whose FLOPs are not known.
 
+A call on an Intel GPU ends with that, and may have its name in SYCL's interface, where a queue and a layout
+come first; of these only GEMM is counted. Its time is 0.00s or nan unless MKL_VERBOSE is 2: unknown, here 0.
+
+    MKL_VERBOSE oneapi::mkl::blas::dgemm(0x7f,ColumnMajor,NonTranspose,NonTranspose,24,6,12,...) 1.2ms GPU0
+
 The lines carry no time of day.
 """
 
@@ -23,11 +28,17 @@ from . import blas
 from .descriptors import ELEMENT_BITS
 
 _TOKEN = "MKL_VERBOSE "
-_ROUTINE = rf"{_TOKEN}(?!Intel\(R\))([A-Za-z_][A-Za-z0-9_]*)\("
-_TIME = r" ([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,2})?)([num]?s)(?:\s|$)"
-_EXECUTED = re.compile(_ROUTINE)
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_ROUTINE = rf"{_TOKEN}(?!Intel\(R\))({_NAME})\("
+_SYCL_ROUTINE = rf"{_TOKEN}(?!Intel\(R\))({_NAME}(?:::{_NAME}|\[[^\]]*\]|<[^>]*>)*)\("
+_TIME = r"([0-9]+\.?[0-9]*(?:e[+-]?[0-9]{1,2})?)([num]?s)"
+_EXECUTED = re.compile(_SYCL_ROUTINE)
 # Old versions cut long argument lists off, closing parenthesis included.
-_TIMED = re.compile(rf"{_ROUTINE}(.*?)\)?{_TIME}")
+_TIMED = re.compile(rf"{_ROUTINE}(.*?)\)? {_TIME}(?:\s|$)")
+# The times of the host and of the GPU are named by newer versions.
+_TIMED_ON_GPU = re.compile(
+    rf"{_SYCL_ROUTINE}(.*?)\)? (?:(?:[a-z]+:\S* ){{0,4}}device:)?(?:{_TIME}|nan)(?:\s|$)"
+)
 _ADDRESS = re.compile(r"(?<![0-9A-Za-z])0x[0-9a-fA-F]*|\(nil\)")
 _ARGUMENT = re.compile(r"\{[^}]*\}|[^,]+")
 _INTEGER = re.compile(r"[0-9]{1,12}")
@@ -36,6 +47,13 @@ _GEMM = re.compile(
     r"(CBLAS_)?(?:([SDCZH])GEMM(3M)?|GEMM_(BF16|F16|[SU]8|S16)(BF16|F16|[SU]8|S16)(F32|S32))"
     r"(_COMPUTE|_BATCH|_BATCH_STRIDED)?"
 )
+_SYCL_GEMM = re.compile(r"oneapi::mkl::blas::(?:(?:column|row)_major::)?(?:([sdczh])gemm|gemm\[([^\]]*)\])")
+_SYCL_LETTERS = {
+    "s": "S", "d": "D", "c": "C", "z": "Z", "h": "H",
+    "float": "S", "double": "D", "std::complex<float>": "C", "std::complex<double>": "Z", "half": "H",
+    "sycl::half": "H",
+}  # fmt: skip
+_LAYOUT = re.compile(r"(?:column|row)_?major", re.IGNORECASE)
 _GEMV = re.compile(r"(CBLAS_)?([SDCZ])GEMV")
 
 _NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -71,16 +89,22 @@ def parse(line: str) -> KernelCall | None:
     """The call a line reports, or None if it reports none or cannot be understood. Never raises."""
     token = line.rfind(_TOKEN)  # where threads' lines ran into each other the last one is whole
     match = _TIMED.match(line, token) if token >= 0 else None
+    on_gpu = " GPU" in line and token >= 0 and " GPU" in line[match.end() - 1 if match else token :]
+    if match is None and on_gpu:
+        match = _TIMED_ON_GPU.match(line, token)
     if match is None:
         return None
     routine, arguments, time, unit = match.groups()
-    duration_ns = float(time) * _NANOSECONDS[unit]
+    duration_ns = float(time) * _NANOSECONDS[unit] if time else 0.0
     if duration_ns > _MAX_NANOSECONDS:
         return None
     # Addresses change from call to call; without them equal calls are equal.
     arguments = _ADDRESS.sub("*", arguments)
     make = _shape if len(arguments) < _LONG_LINE else _shape.__wrapped__
-    return KernelCall(make(routine, arguments), None, round(duration_ns))
+    shape = make(routine, arguments)
+    if on_gpu:
+        shape = shape._replace(on_gpu=True, counted=False)
+    return KernelCall(shape, None, round(duration_ns))
 
 
 def looks_executed(line: str) -> bool:
@@ -90,6 +114,23 @@ def looks_executed(line: str) -> bool:
 
 @lru_cache(maxsize=_DISTINCT_LINES)
 def _shape(routine: str, arguments: str) -> KernelShape:
+    return _shape_in_sycl(routine, arguments) if "::" in routine else _shape_in_blas(routine, arguments)
+
+
+def _shape_in_sycl(routine: str, arguments: str) -> KernelShape:
+    gemm = _SYCL_GEMM.fullmatch(routine)
+    letter = _SYCL_LETTERS.get(gemm[1] or gemm[2]) if gemm else None
+    if letter is None:
+        operation = routine.partition("[")[0].rpartition("::")[2]
+        return _kernel(operation.lower(), "", routine, arguments, None)
+    values = _ARGUMENT.findall(arguments)[1:]  # without the queue
+    if values and _LAYOUT.fullmatch(values[0]):
+        del values[0]
+    types = _letter_types(letter)
+    return _kernel("gemm", types.a, routine, arguments, _gemm_work(values[2:], types))
+
+
+def _shape_in_blas(routine: str, arguments: str) -> KernelShape:
     gemm = _GEMM.fullmatch(routine.upper())
     if gemm:
         return _gemm_shape(gemm, routine, arguments)
@@ -126,11 +167,7 @@ def _gemm_shape(name: re.Match[str], routine: str, arguments: str) -> KernelShap
     elif variant == "_BATCH_STRIDED":
         work = _strided_work(values, types, first)
     else:
-        sizes = _integers(values[first : first + 3])
-        work = None
-        if len(sizes) == 3:
-            m, n, k = sizes
-            work = _ProductWork(types.flops(m * n * k), types.bytes(m * k, k * n, m * n))
+        work = _gemm_work(values[first:], types)
     note = "8mnk as for a conventional product; three real products do it" if name[3] else ""
     operation = "gemm_batch" if "BATCH" in variant else "gemm"
     return _kernel(operation, types.a, routine, arguments, work, note)
@@ -157,6 +194,15 @@ def _kernel(
 def _letter_types(letter: str) -> _Types:
     element = _LETTER_TYPE[letter]
     return _Types(element, element, element, letter in "CZ")
+
+
+def _gemm_work(values: list[str], types: _Types) -> _ProductWork | None:
+    """values: m, n, k and what follows."""
+    sizes = _integers(values[:3])
+    if len(sizes) != 3:
+        return None
+    m, n, k = sizes
+    return _ProductWork(types.flops(m * n * k), types.bytes(m * k, k * n, m * n))
 
 
 def _strided_work(values: list[str], types: _Types, first: int) -> _ProductWork | None:

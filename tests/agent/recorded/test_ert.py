@@ -176,3 +176,45 @@ def test_of_damaged_output_every_rate_stands_in_it(good: str, start: int, end: i
         rates = [one.value for one in read(damaged).ceilings]
         assert all(rate > 0 for rate in rates)
         assert set(rates) <= {number * 1e9 for number in numbers_in(damaged)}
+
+
+def on_gpu(**metadata: Any) -> str:
+    """JSON of a run whose metadata are changed so."""
+    whole = json.loads(JSON)
+    whole["empirical"]["metadata"] = {"MPI_PROCS": 1, "OPENMP_THREADS": 1, **metadata}
+    whole["empirical"]["gflops"]["metadata"] = {}
+    return json.dumps(whole)
+
+
+@pytest.mark.parametrize("setting", ["ERT_GPU", "ERT_HIP", "ERT_SYCL", "ERT_OCL"])
+def test_rates_of_a_gpu_are_its_ceilings(setting: str) -> None:
+    found = read(on_gpu(CONFIG={setting: ["True"]}))
+    assert [(one.name, one.level, one.device) for one in found.ceilings] == [
+        ("l1.ert", "l1", "gpu 0"),
+        ("hbm.ert", "hbm", "gpu 0"),
+        ("peak.f64", "", "gpu 0"),
+        ("peak.f32", "", "gpu 0"),
+    ]
+    assert {one.device for one in read(on_gpu(CONFIG={setting: [False]})).ceilings} == {""}
+
+
+def test_gpu_of_a_single_point_stands_in_its_settings() -> None:
+    one = SUM.replace("OPENMP_THREADS 4", "OPENMP_THREADS 1")
+    for line in (
+        "CONFIG  {'ERT_GPU': ['True'], 'ERT_CC': ['nvcc']}",
+        "GPU_BLOCKS     640",
+        "GLOBAL_SIZE    0",
+    ):
+        assert {ceiling.device for ceiling in read(f"{one}{line}\n").ceilings} == {"gpu 0"}
+    assert {ceiling.device for ceiling in read(f"{one}CONFIG  {{'ERT_GPU': [False]}}\n").ceilings} == {""}
+
+
+def test_gpu_is_found_in_json_that_is_cut_off() -> None:
+    cut = on_gpu(CONFIG={"ERT_GPU": ["True"]}).split('"spec"')[0]
+    assert {one.device for one in read(cut).ceilings} == {"gpu 0"}
+
+
+def test_several_processes_may_use_several_gpus_which_is_no_ceiling_of_one() -> None:
+    found = read(on_gpu(CONFIG={"ERT_GPU": ["True"]}, MPI_PROCS=4))
+    assert (found.ceilings, found.facts["DRAM of all GPUs"]) == ([], 10e9)
+    assert said(found, "no ceiling of one GPU") and not said(found, "no bandwidth")

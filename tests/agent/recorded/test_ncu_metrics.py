@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from roofline_agent.recorded.ncu.flops import MAYBE_MOVES, architecture
+from roofline_agent.recorded.ncu.flops import (
+    MAYBE_MOVES,
+    PACKED_NOT_COUNTED,
+    SMALLEST_DMMA,
+    architecture,
+)
 from roofline_agent.recorded.recording import Kernel
 
 from .gpu_pages import HEADER, OPS, kernel_of, ops, read_text
@@ -325,3 +330,40 @@ def test_moves_of_few_threads_cannot_be_told_from_matrix_operations_which_is_sai
     tensor = ("sm__inst_executed_pipe_tensor.sum", "inst", "10")
     one = kernel_of(tensor, *ops(hfma="30", ffma="1"), kernel=kernel)
     assert (one.flops, one.note) == (40960 + 62, note)
+
+
+def test_packed_fp32_of_blackwell_is_two_operations_an_instruction() -> None:
+    plain, packed = ops(fadd="10", fmul="5", ffma="20"), ops(fadd2="3", fmul2="4", ffma2="9000")
+    for cc in ("10.0", "10.3", "12.0"):
+        one = kernel_of(*plain, *packed[3:], cc=cc)
+        assert (one.flops, one.precision, one.note) == (55 + 6 + 8 + 4 * 9000, "f32", "")
+
+
+def test_packed_fp32_that_nobody_counted_makes_a_lower_bound_where_the_gpu_has_it() -> None:
+    plain = ops(fadd="10", fmul="5", ffma="20")
+    one = kernel_of(*plain, cc="10.0")
+    assert (one.flops, one.note) == (55.0, PACKED_NOT_COUNTED)
+    assert kernel_of(*plain, (OPS.format("ffma2"), "inst", "1"), cc="10.0").note == PACKED_NOT_COUNTED
+    assert kernel_of(*plain, cc="9.0").note == ""
+    assert kernel_of(*ops(dfma="1"), cc="10.0").note == "", "FP32 was not asked for"
+    assert kernel_of(*ops(ffma="0"), cc="10.0").flops is None, "zero of the plain ones is not zero"
+
+
+@pytest.mark.parametrize(
+    ("name", "cc", "factor", "note"),
+    [
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x32_tensor16x8x16_kernel", "9.0", 4096, ""),
+        ("void Kernel<cutlass::arch::Mma<cutlass::gemm::GemmShape<16, 8, 8>, 32, double>>", "9.0", 2048, ""),
+        ("cutlass_90_tensorop_d1684gemm_128x128_16x3_nn_align1", "9.0", 1024, ""),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", "9.0", 512, ""),
+        ("mine(double*)", "9.0", 512, SMALLEST_DMMA),
+        ("sm80_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize64x64x32_tensor16x8x16_kernel", "10.0", 512, ""),
+        ("mine(double*)", "8.0", 512, ""),
+    ],
+)
+def test_fp64_instructions_of_hopper_have_the_size_in_the_name(
+    name: str, cc: str, factor: int, note: str
+) -> None:
+    dmma = ("sm__inst_executed_pipe_tensor_op_dmma.sum", "inst", "10")
+    one = kernel_of(*ops(dfma="1"), dmma, kernel=name, cc=cc)
+    assert (one.flops, one.precision, one.note) == (10 * factor + 2, "f64", note)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from roofline_agent.recorded import reader
 from roofline_agent.recorded.batches import duration_s
-from roofline_agent.recorded.benchmarks import hpl, nccl, nvbandwidth
+from roofline_agent.recorded.benchmarks import nccl, nvbandwidth
 from roofline_agent.recorded.collector import Collector
 from roofline_agent.recorded.command import import_files
 from roofline_agent.recorded.errors import NotReadable
@@ -326,21 +326,6 @@ def test_table_with_steps_is_no_metrics_of_lightning_unless_it_has_epochs(tmp_pa
     path.write_text("step,loss\n1,2\n")
     assert claimed(path) == set()
     assert lightning.sniff("epoch,step,loss\n") > 0
-
-
-def test_hpl_on_a_gpu_is_no_ceiling_of_the_cpus() -> None:
-    (ceiling,) = read(str(OURS / "hpl" / "nvidia_one_gpu.out")).ceilings
-    assert ceiling.device == "gpu 0"
-    assert read(str(OURS / "hpl" / "nvidia_one_gpu.out")).kernels[0].on_gpu
-    assert not read(str(OURS / "hpl" / "one_process.out")).kernels[0].on_gpu
-    (ceiling,) = read(str(OURS / "hpl" / "one_process.out")).ceilings
-    assert ceiling.device == ""
-
-
-def test_hpl_whose_only_run_is_wrong_gives_nothing() -> None:
-    text = (OURS / "hpl" / "one_process.out").read_text().replace("PASSED", "FAILED")
-    found = found_in(text, hpl.read)
-    assert found.is_empty and "flops_per_s" not in found.facts and warned(found, "its own result wrong")
 
 
 def _database_of_graphs(path: Path, columns: str, row: str) -> str:

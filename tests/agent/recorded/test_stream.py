@@ -286,3 +286,24 @@ def test_rates_go_to_the_server_as_reported_not_as_measured_by_us() -> None:
     assert {one.provenance for one in sent.values()} == {int(Provenance.REPORTED)}
     assert (sent["dram.triad"].operation, sent["dram.copy"].operation) == ("triad", "copy")
     assert sent["dram.scale"].operation == ""
+
+
+def of_ranks(ranks: int) -> str:
+    lines = f"Data are distributed across {ranks} MPI ranks\n   Array size per MPI rank = 250000 (elements)\n"
+    return STREAM.replace("Array size = 1000000", " Total Aggregate Array size = 1000000").replace(
+        "Each kernel", f" {lines}Each kernel"
+    )
+
+
+@pytest.mark.parametrize("verb", ["is", "are"])
+def test_rate_of_several_mpi_ranks_is_no_ceiling_of_a_node(verb: str) -> None:
+    found = read(of_ranks(64).replace("are", verb))
+    assert (found.ceilings, found.facts["ranks"]) == ([], 64)
+    assert said(found, "64 MPI ranks: STREAM does not print on how many nodes")
+    assert [one.value for one in found.counters if one.metric == "memory.copy"] == [16e9]
+
+
+def test_one_mpi_rank_and_a_run_without_mpi_are_ceilings() -> None:
+    assert len(read(of_ranks(1)).ceilings) == 4
+    both = read(of_ranks(64) + STREAM.replace("16000.0", "15000.0").replace("0.001000", "0.001067"))
+    assert {one.name: one.value for one in both.ceilings}["dram.copy"] == 15e9

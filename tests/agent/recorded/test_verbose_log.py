@@ -253,6 +253,20 @@ def test_a_garbled_call_is_named_with_its_line(torn: str) -> None:
     assert len(found.launches) == 1
 
 
+def test_calls_on_a_gpu_that_were_not_timed_have_their_flops_and_no_time() -> None:
+    sycl = "MKL_VERBOSE oneapi::mkl::blas::sgemm(0x1,ColumnMajor,NonTranspose,Transpose,8,7,9,1,0x2,8,0x3) "
+    found = collected(GEMM, sycl + "0.00s GPU0", sycl + "GPU0", "no call")
+    assert [(one.time_s, one.flops, one.on_gpu) for one in found.launches] == [
+        (64e-6, 1008.0, None),
+        (None, 1008.0, True),
+    ]
+    assert warnings(found) == [
+        ("times on a GPU were not measured", 2),
+        ("an executed call's line is garbled or has no time", 3),
+    ]
+    assert verbose_log.sniff(sycl) == 97
+
+
 def test_a_problem_without_end_is_shortened_and_its_launches_still_add_up() -> None:
     sources = ":".join(["2x3"] * 1000)
     concat = REORDER.replace("reorder", "concat").replace("2x3", sources)
@@ -267,12 +281,14 @@ def test_a_problem_without_end_is_shortened_and_its_launches_still_add_up() -> N
         REORDER.replace("2x3", "x".join(["9"] * 100_000)),
         "MKL_VERBOSE oneMKL 1" + " for architecture" * 20_000,
         "MKL_VERBOSE SGEMM(" + "(" * 200_000 + ") 1us",
+        "MKL_VERBOSE a(" + " a:b" * 50_000,
+        "MKL_VERBOSE a" + "::b" * 50_000 + "[" * 50_000,
         "onednn_verbose,exec,cpu," + "a," * 100_000 + "1",
         "onednn_verbose," * 20_000,
         "onednn_verbose,exec," + " " * 200_000 + "1",
         "onednn_verbose,info," + "gpu,engine,1," * 20_000,
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_a_hostile_line_is_over_soon(hostile: str) -> None:
     assert len(collected(hostile, CONVOLUTION.format("", "1")).launches) >= 1

@@ -209,3 +209,55 @@ def test_a_call_is_read_whatever_ran_into_its_line(torn: str, text: str, unit: s
     scale = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[unit]
     assert (call.shape.flops, call.duration_ns) == (2 * 8 * 7 * 9, time * scale)
     assert mkl.parse(torn + text) is None
+
+
+SYCL = "0x7fffe44a77d0,ColumnMajor,NonTranspose,NonTranspose,7,8,9,1,0x7f,7,0x7f,9,0,0x7f,7,0,0,0"
+
+
+@pytest.mark.parametrize(
+    ("routine", "precision", "flops", "size"),
+    [
+        ("oneapi::mkl::blas::dgemm", "f64", PRODUCT, 8 * OPERANDS),
+        ("oneapi::mkl::blas::cgemm", "f32", 4 * PRODUCT, 8 * OPERANDS),
+        ("oneapi::mkl::blas::column_major::gemm[float]", "f32", PRODUCT, 4 * OPERANDS),
+        ("oneapi::mkl::blas::gemm[std::complex<double>]", "f64", 4 * PRODUCT, 16 * OPERANDS),
+        ("oneapi::mkl::blas::gemm[bfloat16, bfloat16, float]", "", None, None),
+        ("oneapi::mkl::blas::dgemm_batch", "", None, None),
+        ("oneapi::mkl::lapack::potrf", "", None, None),
+    ],
+)
+def test_calls_in_the_interface_of_sycl_are_on_the_gpu_they_name(
+    routine: str, precision: str, flops: int | None, size: int | None
+) -> None:
+    for arguments in (SYCL, SYCL.replace("ColumnMajor,", "")):
+        shape = shape_of(f"MKL_VERBOSE {routine}({arguments}) 1.25ms GPU0")
+        assert (shape.precision, shape.flops, shape.bytes) == (precision, flops, size)
+        assert (shape.on_gpu, shape.counted) == (True, False)
+
+
+def test_routine_of_blas_on_a_gpu_is_on_it() -> None:
+    line = "MKL_VERBOSE SGEMM(N,N,7,8,9,0x7f,0x7f,7,0x55,9,0x7f,0x55,7) 1.00ms"
+    assert (shape_of(f"{line} GPU1").flops, shape_of(f"{line} GPU1").on_gpu) == (PRODUCT, True)
+    assert shape_of(f"{line} CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:4").on_gpu is None
+
+
+@pytest.mark.parametrize(
+    ("end", "duration_ns"),
+    [
+        ("1.25ms GPU0", 1_250_000),
+        ("0.00s GPU0", 0),
+        ("mode:float_to_bf16 host:nan device:nan GPU0", 0),
+        ("host:2.00ms device:1.50ms GPU0", 1_500_000),
+    ],
+)
+def test_time_on_a_gpu(end: str, duration_ns: int) -> None:
+    call = mkl.parse(f"MKL_VERBOSE oneapi::mkl::blas::dgemm({SYCL}) {end}")
+    assert call is not None
+    assert (call.duration_ns, call.shape.on_gpu) == (duration_ns, True)
+
+
+def test_line_of_a_gpu_without_a_time_is_one_of_a_call() -> None:
+    line = f"MKL_VERBOSE oneapi::mkl::blas::dgemm({SYCL}) GPU0"
+    assert mkl.parse(line) is None
+    assert mkl.looks_executed(line)
+    assert not mkl.looks_executed("MKL_VERBOSE Detected GPU0 Intel(R)_Xe-HP Backend:Level_Zero VE:960")

@@ -2,7 +2,8 @@
 
 CUDA cores: add + mul + 2 fma over `sm(sp)__sass_thread_inst_executed_op_*_pred_on` (NERSC's hierarchical
 roofline). A half2 instruction counts as one thread instruction there; Nsight's own FP16 sections count it
-twice, and the two conventions are not mixed here: ours is a lower bound for packed FP16.
+twice, and the two conventions are not mixed here: ours is a lower bound for packed FP16. Packed FP32 has
+counts of its own on B200 and B300 (`op_fadd2`, `op_fmul2`, `op_ffma2`): 2, 2 and 4 FLOPs.
 
 Tensor cores, the first that is there: `sm__ops_path_tensor_src_*` (operations already, from Ampere on); or
 instructions of the tensor pipe times the operations of one: HMMA.884 512 (Volta), HMMA.1688 2048 (Turing),
@@ -10,7 +11,8 @@ HMMA.16816 4096, IMMA.16832 8192, DMMA.884 512 (Ampere and later): by architectu
 count. TF32 has none larger than HMMA.1688, so a kernel with that in its name has 2048. A kernel may use
 smaller ones on a newer GPU; where its name shows it (CUTLASS 16x8x8 on an A100: 2048) the note has how many
 times too high the count is then. A larger shape in a name is that of several instructions (16x16x4 of CUTLASS
-on a V100: four of 512 FLOPs).
+on a V100: four of 512 FLOPs). Hopper alone has larger instructions for FP64, up to DMMA.16816: there the name
+decides, and without one 512 is a lower bound. For Blackwell the compiler makes DMMA.884 of all of them.
 Hopper's warp-group instructions have no fixed size, so there instructions give no FLOPs.
 
 From Ampere on the compiler loads constants into registers by HFMA2.MMA, which counts as an hfma of 32 threads
@@ -25,7 +27,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from .metrics import Elapsed, LaunchMetrics
+from .metrics import PACKED_FP32, Elapsed, LaunchMetrics
 from .tensor import operations
 
 THREADS = 32  # of a warp
@@ -35,10 +37,11 @@ _OP = "sass_thread_inst_executed_op_{}_pred_on.sum"
 _OPS = "sass_thread_inst_executed_ops_{0}add_{0}mul_{0}fma_pred_on.sum"
 _PRECISIONS = {"f": "f32", "d": "f64", "h": "f16"}
 _FLOPS_OF = {"add": 1.0, "mul": 1.0, "fma": 2.0}
+_PACKED_CCS = ("10.0", "10.3")  # where Nsight Compute's own roofline adds packed FP32
 _PIPES = {"hmma": "", "imma": "s8", "dmma": "f64"}  # "": that of the kernel's name
 _VOLTA, _TURING, _AMPERE, _TF32 = 512.0, 2048.0, 4096.0, 2048.0
 _SHAPE = re.compile(
-    r"(?:^|[_a-z])[a-z](16816|16832|1688|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
+    r"(?:^|[_a-z])[a-z](16816|16832|1688|1684|884|161616)(?:gemm|cudnn|fprop|dgrad|wgrad|conv|_|$)"
 )
 _MMA = re.compile(
     r"arch::Mma<cutlass::gemm::GemmShape<(?:\(int\))?(\d+), (?:\(int\))?(\d+), (?:\(int\))?(\d+)>"
@@ -46,7 +49,8 @@ _MMA = re.compile(
 _TILE = re.compile(r"_tensor(\d{1,3})x(\d{1,3})x(\d{1,3})(?:_|$)")  # cuDNN's and cuBLAS' xmma kernels
 # cuBLAS names no type where s1688 is of TF32; with FP16 and BF16 it does. Of Hopper's only TF32 has 8 for K.
 _TF32_NAME = re.compile(r"tf(?:loat)?32|[cs](?:1688|64x\d{1,3}x8)(?:gemm|fprop|dgrad|wgrad)(?!.*fp?16)")
-_SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "884": 512.0}
+_SHAPES = {"16816": 4096.0, "16832": 8192.0, "1688": 2048.0, "1684": 1024.0, "884": 512.0}
+_HOPPER_DMMA = (512.0, 1024.0, 2048.0, 4096.0)
 _ARCHITECTURES = (
     (re.compile(r"(?:\b|_)volta_|sm70_|sm_70|cutlass_70|\bV100\b|TITAN V\b"), "7.0"),
     (re.compile(r"(?:\b|_)turing_|sm75_|sm_75|cutlass_75|\bTesla T4\b|RTX 20[678]0"), "7.5"),
@@ -57,6 +61,14 @@ _ARCHITECTURES = (
 _TENSOR_NAME = re.compile(r"[_a-z](?:16816|1688|884|16832)gemm|tensorop|wmma|_mma_|gmma|xmma")
 NOT_COUNTED = "operations of the tensor cores were not counted"
 MAYBE_MOVES = "tensor instructions may be register moves (HFMA2.MMA): an upper bound"
+PACKED_NOT_COUNTED = (
+    "packed FP32 was not counted: a lower bound; ask for "
+    "smsp__sass_thread_inst_executed_op_{fadd2,fmul2,ffma2}_pred_on.sum, too"
+)
+SMALLEST_DMMA = (
+    "512 FLOPs taken for an FP64 tensor instruction, the smallest of this GPU: a lower bound; ask for "
+    "sm__ops_path_tensor_src_fp64.sum"
+)
 CORES_NOT_COUNTED = "only operations of the tensor cores were counted: a lower bound"
 
 
@@ -116,6 +128,11 @@ def count(found: LaunchMetrics, kernel: str, cc: str, elapsed: Elapsed) -> Flops
         if general is not None and "hmma" not in by_instruction:
             by_instruction = {"": general}
     notes = ["not every operation of a precision was counted: a lower bound"] if partial else []
+    packed, packed_kinds = _packed(found, elapsed)
+    if packed_kinds:
+        cores["f32"] = cores.get("f32", 0.0) + packed
+    if cc in _PACKED_CCS and "f32" in cores and packed_kinds < len(PACKED_FP32):
+        notes.append(PACKED_NOT_COUNTED)
 
     # hfma per tensor instruction. A move has one thread at least, and mostly all of its warp.
     threads = _threads_of_moves(found, by_instruction.get("", 0.0), cc)
@@ -177,6 +194,13 @@ def _cores(found: LaunchMetrics, elapsed: Elapsed) -> tuple[dict[str, float], bo
     return totals, partial
 
 
+def _packed(found: LaunchMetrics, elapsed: Elapsed) -> tuple[float, int]:
+    """FLOPs of packed FP32 instructions, and how many kinds of these were counted."""
+    counts = {kind: found.total(_OP.format(kind), elapsed) for kind in PACKED_FP32}
+    known = [count * PACKED_FP32[kind] for kind, count in counts.items() if count is not None]
+    return sum(known), len(known)
+
+
 def _threads_of_moves(found: LaunchMetrics, tensor: float, cc: str) -> float:
     """hfma per tensor instruction; 0 where they are no moves."""
     hfma = found.count(_OP.format("hfma"))
@@ -221,6 +245,8 @@ def _factor(kind: str, kernel: str, cc: str) -> tuple[float | None, str]:
         return _VOLTA, "GPU unknown: 512 FLOPs taken for a tensor instruction, as on Volta: a lower bound"
     if _major(cc) in (9, 10, 11) and kind in ("", "imma"):
         return None, "tensor instructions of this GPU have no fixed size: ask for sm__ops_path_tensor_src_*"
+    if _major(cc) == 9 and kind == "dmma":
+        return (named, "") if named in _HOPPER_DMMA else (_VOLTA, SMALLEST_DMMA)
     if kind in ("", "hmma") and _major(cc) >= 8 and _named_precision(kernel) == "tf32":
         return _TF32, ""
     factor = 2 * _AMPERE if kind == "imma" else _AMPERE

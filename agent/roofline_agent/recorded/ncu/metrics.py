@@ -41,6 +41,9 @@ _LABELS |= {
     (f"predicated-on {op} thread instructions executed per cycle", "inst/cycle"): _PER_CYCLE.format(op)
     for op in ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma")
 }
+# FLOPs of a packed FP32 instruction, which does two operations (Blackwell of data centres): the plain ones
+# are counted without them.
+PACKED_FP32 = {"fadd2": 2.0, "fmul2": 2.0, "ffma2": 4.0}
 DEVICE_NAME = "device__attribute_display_name"
 CC_MAJOR, CC_MINOR = (f"device__attribute_compute_capability_{part}" for part in ("major", "minor"))
 _ATTRIBUTES = frozenset({DEVICE_NAME, CC_MAJOR, CC_MINOR})

@@ -7,7 +7,7 @@ clock by default: --clock-control none gives the roof of a training.
 from __future__ import annotations
 
 from ..recording import Counter, RecordedCeiling
-from .metrics import LaunchMetrics
+from .metrics import PACKED_FP32, LaunchMetrics
 
 _FMA = {"f": "f32", "d": "f64", "h": "f16"}
 _PEAK = "sass_thread_inst_executed_op_{}fma_pred_on.sum.peak_sustained"
@@ -47,6 +47,9 @@ def rates(found: LaunchMetrics, device: str) -> list[Counter]:
         known = {kind: found.count(_OPERATION.format(letter + kind)) for kind in _FLOPS_OF}
         values = [value * _FLOPS_OF[kind] for kind, value in known.items() if value is not None]
         if len(values) == len(_FLOPS_OF) and (sm_hz := found.take(_SM_CLOCK, "Hz")):
+            if precision == "f32":
+                packed = {kind: found.count(_OPERATION.format(kind)) for kind in PACKED_FP32}
+                values += [count * PACKED_FP32[kind] for kind, count in packed.items() if count is not None]
             name, rate = f"achieved.{precision}.flops_per_s", sum(values) * sm_hz
             made.append(Counter(name, name, rate, "FLOP/s", f"gpu {device or 0}", kind="gauge"))
     return made
