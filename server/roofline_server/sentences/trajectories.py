@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from roofline.texts import listed
 
-from .wording import enumerated, number, quantity, title
+from .wording import enumerated, many, number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------
 
@@ -102,6 +102,16 @@ def no_number(over: str) -> str:
 
 STILL_RUNS = "still running: the numbers will change"
 NOTHING_KNOWN = "neither steps nor FLOPs are known"
+
+
+def failed(how: str, steps: int) -> str:
+    """how: "failed: worker:1 exited with 1 after step 3"; steps: of how many its numbers are."""
+    return f"{how}: its numbers are of {many(steps, 'step')}"
+
+
+def failed_beside_others(how: str, over: str, at: str) -> str:
+    """how: see `failed`."""
+    return f"{how}: left out of {over} {at}, where another job did not fail"
 
 
 def of_jobs(jobs: Sequence[str], note: str) -> str:

@@ -43,6 +43,8 @@ class Reading(NamedTuple):
     throughput: Value
     step_time: Value
     single_step: bool = False  # of a rank's FLOPs no more than one step is known
+    failure: str = ""  # how the job failed; "": it did not
+    steps: int = 0  # of how many the numbers are
 
 
 # -- order --------------------------------------------------------------------------------------------------
@@ -95,6 +97,18 @@ def path(role: str, over: str, readings: Sequence[Reading]) -> Path:
         efficiency = _efficiency(speedup, stop.at, stops[0].at, resource)
         compared.append(stop._replace(speedup=speedup, efficiency=efficiency))
     return Path(role, compared, _words(over, compared))
+
+
+def failed_beside_others(readings: Sequence[Reading]) -> set[str]:
+    """Jobs that failed where another job with the same value of the parameter did not: what they did until
+    then is no repetition of it."""
+    found = set()
+    for same in in_order(r.at for r in readings):
+        mine = [r for r in readings if r.at in same]
+        failed = {r.job for r in mine if r.failure}
+        if len(failed) < len(mine):
+            found |= failed
+    return found
 
 
 def level_of(readings: Sequence[Reading]) -> str:
