@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
-from roofline.answers.trajectory import Path, Trajectory
+from roofline.answers.trajectory import Path, Stop, Trajectory
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...errors import UnknownRank
@@ -17,6 +17,7 @@ from ...model.roofline.points import Level, Named, flops_spread, intensity_sprea
 from ...model.roofline.roofs import MINIMUM, Limits
 from ...model.roofline.summary import has_flops, placed, summarize
 from ...model.roofline.trajectory import (
+    SAME,
     STEPS,
     Reading,
     comparable,
@@ -141,7 +142,11 @@ def _job(store: Store, name: str, asked: TrajectoryQuery) -> _JobOnPath | None:
             notes.append(texts.left_out(role, texts.NOTHING_KNOWN))
             continue
         notes += tag_against_count(view, evidence, role, asked.over)
-        readings[role] = reading._replace(failure=end.words if end.has_failed else "", steps=steps)
+        readings[role] = reading._replace(
+            failure=end.words if end.has_failed else "",
+            steps=steps,
+            sizes={name: parameter(view, evidence, role, name).at for name in QUANTITIES},
+        )
         places |= {(limit.host, limit.device) for limit in limits}
     return _JobOnPath(slim(view), readings, places, [JobNote(note, name) for note in notes])
 
@@ -228,24 +233,36 @@ def _notes_on_paths(
         notes.append(texts.tag_of_some(over, untagged))
     for role, mine in readings.items():
         notes += _mixed_points(role, mine)
-    pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
-    for jobs, at in pooled.items():
-        notes += _pooled_notes(over, at, jobs, tags)
+    noted: set[tuple[str, ...]] = set()  # the jobs of a stop of several roles once
+    for found in paths:
+        sizes = {r.job: r.sizes for r in readings[found.role]}
+        for stop in found.stops:
+            if len(stop.jobs) > 1 and tuple(stop.jobs) not in noted:
+                noted.add(tuple(stop.jobs))
+                notes += _pooled_notes(over, stop, tags, sizes)
     for role, mine in readings.items():
         notes += _mixed_stops(role, over, mine)
     return notes
 
 
-def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[str]:
-    """Jobs of one stop of which another tag differs too: their median is mixed."""
+def _pooled_notes(over: str, stop: Stop, tags: Tags, sizes: Tags) -> list[str]:
+    """Jobs of one stop of which another tag or size differs too: their median is mixed."""
     differ = []
-    for name in sorted({name for job in jobs for name in tags[job]} - {over, EXPERIMENT}):
+    tagged = {name for job in stop.jobs for name in tags[job]}
+    for name in sorted({*tagged, *QUANTITIES} - {over, EXPERIMENT}):
         if name.startswith(OF_RUNS):
             continue  # each job has a number of its own
-        values = {tags[job].get(name, "none") for job in jobs}
-        if len(values) > 1:
+        missing = "none" if name in tagged else ""  # what was not counted may be the same
+        values = {tags[job].get(name) or sizes[job].get(name) or missing for job in stop.jobs} - {""}
+        if len(values) > 1 and not (name == "batch" and name not in tagged and _are_alike(values)):
             differ.append(texts.differing_tag(name, [text for same in in_order(values) for text in same]))
-    return [texts.pooled(over, at, jobs, differ)] if differ else []
+    return [texts.pooled(over, stop.at, stop.jobs, differ)] if differ else []
+
+
+def _are_alike(counted: Iterable[str]) -> bool:
+    """Whether these batches are nearly one: those of tokens vary from run to run."""
+    numbers = list(map(float, counted))
+    return max(numbers) - min(numbers) <= SAME * max(numbers)
 
 
 def _mixed_points(role: str, readings: Sequence[Reading]) -> list[str]:
