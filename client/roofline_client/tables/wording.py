@@ -116,7 +116,7 @@ def more_ranks(count: int) -> str:
 SETTINGS_CHANGED = "What differed"
 NUMBERS_CHANGED = "What changed (means of steady steps)"
 CHANGED = {"step": "step time", "roof_share": "roof share"}
-CHANGES_LEGEND = f"within noise: the interval holds no change, or there are too few steps for one; {ABSENT}"
+CHANGES_LEGEND = f"within noise: the interval holds no change; too few steps: for an interval; {ABSENT}"
 
 
 def net_ceilings(host: str) -> str:

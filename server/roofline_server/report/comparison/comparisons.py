@@ -242,7 +242,8 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
     if speed is not None:
         words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
         if sizes := _other_sizes(first, second):
-            words += texts.with_other_sizes(sizes, step.change.value or 0.0, step.within_noise)
+            sure = step.low is not None, step.within_noise
+            words += texts.with_other_sizes(sizes, step.change.value or 0.0, *sure)
     elif first.mode != second.mode or len(first.accounts) != len(second.accounts):
         words = texts.longer(*jobs, step.change.value or 0.0, step.low, step.high, step.within_noise)
     else:
