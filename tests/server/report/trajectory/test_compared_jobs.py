@@ -75,3 +75,11 @@ def test_what_is_not_known_of_a_job_is_no_difference(tmp_path: Path) -> None:
     put(store, "known", 0, facts=["setting.OMP_NUM_THREADS=4"])
     put(store, "unknown", 0)
     assert ask(store, "nodes", "known", "unknown").notes == []
+
+
+def test_a_large_batch_is_a_whole_number(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put(store, "tokens", 0, examples=1_048_576)
+    put(store, "tagged", 0, examples=1_048_576, facts=["tag.batch=1048576"])
+    assert [stop.at for stop in ask(store, "batch", "tokens").paths[0].stops] == ["1048576"]
+    assert ask(store, "batch", "tagged").notes == []
