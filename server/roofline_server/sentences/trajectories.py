@@ -46,7 +46,7 @@ def one_point(at: str) -> str:
 def moves(
     over: str, ends: tuple[str, str], where: str, reached: Change, intensity: Change, meaning: str
 ) -> str:
-    """ends: values of the parameter at the first and the last stop; where: "GPU", "node"."""
+    """ends: values of the parameter at the first and the last stop; where: "GPU", "node", "GPU or node"."""
     text = (
         f"from {over} {ends[0]} to {ends[1]} FLOP/s per {where} {_change(reached, 'FLOP/s')} "
         f"while intensity {_change(intensity, 'FLOP/byte')}"
@@ -81,7 +81,7 @@ NO_FIRST_THROUGHPUT = "the first job has no throughput"
 STEPS_ONLY = "throughput is in steps, and the number of examples per step is not known: it may be more work"
 NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
     "ps": "adding parameter servers adds no compute",
-    "batch": "a larger batch uses no more hardware: see speedup and FLOP/s per node",
+    "batch": "a larger batch uses no more hardware: see speedup and FLOP/s",
     "ranks_per_node": "ranks of one node share its cores: more of them use no more hardware",
 }
 

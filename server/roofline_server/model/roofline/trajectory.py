@@ -263,7 +263,8 @@ def _change_of_points(over: str, stops: Sequence[Stop]) -> str:
             meaning = texts.MORE_BYTES_ALONG_ROOF
         elif before and after and _trend(before, after) > 0:
             meaning = texts.MORE_BYTES_BELOW_ROOF
-    where = "GPU" if first.point.device else "node"
+    on_gpu = {bool(s.point.device) for s in stops}
+    where = "GPU or node" if len(on_gpu) > 1 else "GPU" if on_gpu == {True} else "node"
     return texts.moves(over, (first.at, last.at), where, reached, intensity, meaning)
 
 
