@@ -12,6 +12,7 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..plots import style
 from ..tables import units, wording
+from ..tables.trajectories import node_or_gpu
 from .plotly_parts import ABOVE, Figure, plain
 from .roofline_figure import has_place, placed_roofs, plane, point_trace, roof_line
 
@@ -96,7 +97,9 @@ def _path(over: str, path: Path, stops: Sequence[Stop]) -> Figure:
         "text": [plain(one.at) for one in stops],
         "textposition": "top center",
         "customdata": [plain(words) for words in speed],
-        "hovertemplate": "%{fullData.name} at %{text}: %{y:.3s}FLOP/s a node<br>%{customdata}<extra>"
+        "hovertemplate": "%{fullData.name} at %{text}: %{y:.3s}FLOP/s a "
+        + node_or_gpu(one.point for one in stops)
+        + "<br>%{customdata}<extra>"
         + plain(over).replace("%{", "% {")
         + "</extra>",
         "line": {"color": style.colour(path.role)},

@@ -7,14 +7,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from roofline.answers.tables import TableChunk
-from roofline.texts import many
+from roofline.texts import listed, many
 
 from ..errors import NothingToDraw
 from ..tables.names import clean
+from ..tables.steps import own_phases
 from . import Steps, caption
 from .point_labels import names_of
 
 PHASES = ("input", "forward", "backward", "communicate", "optimizer")
+MOST_OWN = 8  # phases that the training marks itself: colours
+OVERLAP = 1.05  # of a step: phases that add up to more overlap; a little more is the error of clocks
+FEW = 0.01  # of the steps
 NO_STEP = "time"  # in the column window_of: a window of time
 MOST_RANKS = 6  # of more ranks, roles are drawn as bands
 
@@ -22,7 +26,7 @@ MOST_RANKS = 6  # of more ranks, roles are drawn as bands
 def name_of(phase: str) -> str:
     """The name of a phase in the plot. The table of steps has the time a rank was blocked, communicating or
     waiting; only the breakdown, which compares ranks, separates these."""
-    return {"communicate": "communicate and wait"}.get(phase, phase)
+    return {"communicate": "communicate and wait"}.get(phase, clean(phase))
 
 
 class Step(NamedTuple):
@@ -51,6 +55,7 @@ def panels_of(record: Steps) -> tuple[list[StepPanel], list[str]]:
         raise NothingToDraw(f"nothing to draw: job {clean(record.job)} has no steps: {clean(why)}")
     ordered = sorted(ranks, key=_order)
     if len(ranks) <= MOST_RANKS:
+        notes += _leave_out_own([step for each in ranks.values() for step in each.values()])
         return [StepPanel(rank, _role(rank), {rank: ranks[rank]}) for rank in ordered], notes
     roles: dict[str, dict[str, dict[int, Step]]] = {}
     for rank in ordered:
@@ -75,13 +80,14 @@ def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list
     repeated = 0
     for chunk in chunks:
         notes += chunk.notes
+        columns = {f"{name}_time": name for name in PHASES} | own_phases(c.name for c in chunk.columns)
         for row in chunk.records():
             rank, number, duration = row.get("rank"), row.get("step"), row.get("duration_ns")
             if not rank or not isinstance(number, int) or row.get("window_of") == NO_STEP:
                 continue
             if not isinstance(duration, (int, float)) or duration <= 0:
                 continue
-            times = {name: row.get(f"{name}_time") for name in PHASES}
+            times = {name: row.get(column) for column, name in columns.items()}
             phases = {
                 name: float(time)
                 for name, time in times.items()
@@ -94,3 +100,22 @@ def read(chunks: Iterable[TableChunk]) -> tuple[dict[str, dict[int, Step]], list
         are = "was done again, or is a window" if repeated == 1 else "were done again, or are windows"
         notes.append(f"{many(repeated, 'step')} {are} of several workers: the last is drawn.")
     return ranks, notes
+
+
+def _leave_out_own(steps: list[Step]) -> list[str]:
+    """Take phases of the training's own out of these steps: all where phases overlap, as they would be drawn
+    on top of each other, else those that have no colour. Notes of them."""
+    spent: dict[str, float] = {}
+    for step in steps:
+        for name in step.phases.keys() - set(PHASES):
+            spent[name] = spent.get(name, 0.0) + step.phases[name]
+    longer = sum(sum(step.phases.values()) > OVERLAP * step.time for step in steps)
+    overlap = longer > FEW * len(steps)
+    out = sorted(spent, key=lambda name: (-spent[name], name))[0 if overlap else MOST_OWN :]
+    for step in steps:
+        for name in out:
+            step.phases.pop(name, None)
+    if not out:
+        return []
+    why = "which overlap with others" if overlap else "which took less time"
+    return [f"Phases that are not drawn, {why}: {listed(out)}."]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +31,8 @@ MOST_PLACES = 240  # steps drawn side by side
 LONG = 3.0  # steps this many times longer than nearly all others are cut, so that the others stay readable
 FEW = 8  # steps
 UNSEEN = 1 / 160  # of the height, half a point: not visible
+OTHER: dict[str, Any] = {"facecolor": style.PARTS["other"]}
+Looks = Mapping[str, dict[str, Any]]  # by phase
 WIDTH, HEIGHT, BAND = 6.3, 1.15, 1.9  # inches
 
 
@@ -78,13 +80,14 @@ def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artis
     places = every[::shared]
     single = _is_single(panels)
     whole = _top(panels)
+    looks = {name: _phase_look(name, at) for at, name in enumerate(_phases_of(panels))}
     phases: dict[str, float] = {}
     for at, (axis, panel) in enumerate(zip(axes, panels, strict=True)):
         # Ranks share a scale so that they can be compared; each role has its own.
         longest = whole if single else _top([panel])
         unit, name = unit_for("s", longest)
         if single:
-            for phase, high in _draw_phases(axis, panel, places, unit).items():
+            for phase, high in _draw_phases(axis, panel, places, unit, looks).items():
                 phases[phase] = max(high, phases.get(phase, 0.0))
         else:
             _draw_band(axis, panel, places, unit)
@@ -94,7 +97,7 @@ def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artis
         layout.name_panel(axis, panel.name, colour=style.colour(panel.role))
         axis.set_ylim(0, longest / unit * 1.05)
 
-    visible = [name for name in (*PHASES, "other") if phases.get(name, 0.0) >= UNSEEN * whole]
+    visible = [name for name in (*looks, "other") if phases.get(name, 0.0) >= UNSEEN * whole]
     short = {name: high for name, high in phases.items() if name not in visible and name != "other"}
     remarks = []
     if shared > 1:
@@ -105,7 +108,7 @@ def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artis
         names = ", ".join(f"{name_of(n)} (at most {units.number(high, 's')})" for n, high in short.items())
         remarks.append(f"Too short to be seen: {names}.")
     remarks += _missing_steps(panels, len(every))
-    return _handles(panels, visible, shared), remarks
+    return _handles(panels, {name: looks.get(name, OTHER) for name in visible}, shared), remarks
 
 
 def _top(panels: Sequence[StepPanel]) -> float:
@@ -133,15 +136,15 @@ def _cut_steps(panels: Sequence[StepPanel], single: bool) -> list[str]:
     return [f"Cut at the top: {', '.join(shown)}{more}."]
 
 
-def _draw_phases(axis: Axes, panel: StepPanel, places: range, unit: float) -> dict[str, float]:
+def _draw_phases(axis: Axes, panel: StepPanel, places: range, unit: float, looks: Looks) -> dict[str, float]:
     """Stack the phases of one rank. Returns the longest mean of each phase, s."""
     by_place = _steps_of_all_ranks(panel, places)
     found: dict[str, float] = {}
     floor = _each(by_place, lambda _: 0.0)
-    for name in _phases_of(panel):
+    for name in _phases_of([panel]):
         means = [_mean_phase(name, some) for some in by_place]
         top = [low + mean / unit for low, mean in zip(floor, means, strict=True)]
-        _fill(axis, places, floor, top, **_phase_look(name))
+        _fill(axis, places, floor, top, **looks[name])
         found[name] = max(mean for mean in means if not math.isnan(mean))
         floor = top
 
@@ -178,9 +181,9 @@ def _draw_band(axis: Axes, panel: StepPanel, places: range, unit: float) -> None
     _line(axis, places, medians, color=colour, linewidth=1.2)
 
 
-def _phase_look(phase: str) -> dict[str, Any]:
+def _phase_look(phase: str, at: int) -> dict[str, Any]:
     """Communication and waiting are one phase here, so it has the colours of both."""
-    look: dict[str, Any] = {"facecolor": style.PARTS[phase]}
+    look: dict[str, Any] = {"facecolor": style.part_colour(phase, at)}
     if phase == "communicate":
         look |= {"hatch": "////", "edgecolor": style.PARTS["wait"]}
     return look
@@ -214,9 +217,11 @@ def _line(axis: Axes, places: range, heights: Sequence[float], **looks: Any) -> 
     axis.stairs(heights, edges, baseline=None, zorder=3, **looks)
 
 
-def _phases_of(panel: StepPanel) -> list[str]:
-    seen = {name for steps in panel.ranks.values() for step in steps.values() for name in step.phases}
-    return [name for name in PHASES if name in seen]
+def _phases_of(panels: Sequence[StepPanel]) -> list[str]:
+    """In the order of a step; then those of the training's own."""
+    ranks = (steps for panel in panels for steps in panel.ranks.values())
+    seen = {name for steps in ranks for step in steps.values() for name in step.phases}
+    return [name for name in PHASES if name in seen] + sorted(seen - set(PHASES))
 
 
 def _set_axes(axis: Axes, every: range, unit: str, last: bool) -> None:
@@ -250,7 +255,7 @@ def _missing_steps(panels: Sequence[StepPanel], total: int) -> list[str]:
     return [f"Empty places: {'; '.join(missing[:3])}{more}."] if missing else []
 
 
-def _handles(panels: Sequence[StepPanel], phases: Sequence[str], shared: int) -> list[Artist]:
+def _handles(panels: Sequence[StepPanel], phases: Looks, shared: int) -> list[Artist]:
     if not _is_single(panels):
         handles: list[Artist] = []
         for panel in panels:
@@ -261,8 +266,8 @@ def _handles(panels: Sequence[StepPanel], phases: Sequence[str], shared: int) ->
             handles.append(Line2D([], [], color=colour, linewidth=1.2, label=label))
         grey = Patch(facecolor=style.DIM, alpha=0.4, label="25 to 75 %")
         return [*handles, grey, Patch(facecolor=style.DIM, alpha=0.18, label="all")]
-    named: list[Artist] = [Patch(label=name_of(name), linewidth=0, **_phase_look(name)) for name in phases]
-    for role in dict.fromkeys(p.role for p in panels if not _phases_of(p)):
+    named: list[Artist] = [Patch(label=name_of(name), linewidth=0, **look) for name, look in phases.items()]
+    for role in dict.fromkeys(p.role for p in panels if not _phases_of([p])):
         label = f"{clean(role)}: step, phases not seen".replace("_", "-")
         named.append(Patch(facecolor=style.colour(role), alpha=0.4, label=label))
     if shared > 1:

@@ -15,6 +15,7 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from ..errors import NothingToDraw
 from ..tables.names import clean
+from ..tables.trajectories import node_or_gpu
 from . import caption, layout, legends, markers, omissions, paths, roofs, scaling_curves, style
 from .label_placement import Labels, shortened
 from .roofline import across_of
@@ -92,7 +93,7 @@ def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
 def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame: Frame) -> list[Artist]:
     points = [stop.point for path in record.paths for stop in _shown(path)]
     unit, name = performance(frame.top)
-    set_plane(axis, frame, across_of(points), f"Performance of a node ({name})", unit)
+    set_plane(axis, frame, across_of(points), f"Performance of a {node_or_gpu(points)} ({name})", unit)
     labels = Labels(axis)
     roofs.draw_roof(axis, labels, lines, frame)
     markers.draw_bars(axis, points, 0.3)

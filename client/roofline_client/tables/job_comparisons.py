@@ -58,7 +58,7 @@ def _changes(found: Comparison) -> Columns:
     for one in found.changes:
         show = units.share if one.kind == "roof_share" else units.show
         cells = [show(one.first), show(one.second), _change(one, one.change.value), _interval(one)]
-        table.add(f"  {title(one)}", *cells, "within noise" if one.within_noise else "")
+        table.add(f"  {title(one)}", *cells, _sureness(one))
     return table
 
 
@@ -81,6 +81,12 @@ def _change(one: Change, amount: float | None) -> str:
     if one.kind == "roof_share":
         return f"{sign}{abs(amount) * 100:.3g} points"
     return f"{sign}{units.number(abs(amount), one.change.unit)}"
+
+
+def _sureness(one: Change) -> str:
+    if not one.within_noise:
+        return ""
+    return "within noise" if one.low is not None else "too few steps"
 
 
 def _interval(one: Change) -> str:

@@ -46,6 +46,7 @@ TITLES = {
     "overlap_time": "overlap",
 }
 WORDS = ("rank", "window_of", "begin_ns")  # the rest are numbers
+OWN_SHOWN = 6  # phases of the training's own that have a column; those that took most time
 
 
 class Newest(NamedTuple):
@@ -78,6 +79,13 @@ def newest(chunks: Iterable[TableChunk], last: int) -> Newest:
     return Newest(rows[-last:] if last else rows, columns, total, notes)
 
 
+def own_phases(columns: Iterable[str]) -> dict[str, str]:
+    """Phases that a training marks itself: column -> name. Times of other things end otherwise, or have a
+    title."""
+    own = (name for name in columns if name.endswith("_time") and name not in TITLES)
+    return {name: name.removeprefix("phase.").removesuffix("_time") for name in own}
+
+
 def as_text(job: str, found: Newest) -> Group:
     count = "no steps"
     if found.total:
@@ -86,11 +94,16 @@ def as_text(job: str, found: Newest) -> Group:
         count = wording.newest_of(len(found.rows), count)
     parts: list[Any] = [Text(clean(f"Job {job}: {count}"), style="bold")]
     if found.rows:
-        shown = [column for column in found.columns if column.name in TITLES]
-        table = Columns("", [Column(TITLES[c.name], right=c.name not in WORDS) for c in shown])
+        own = own_phases(column.name for column in found.columns)
+        most = sorted(own, key=lambda name: -sum(row[name] or 0.0 for row in found.rows))
+        titles = {**TITLES, **{name: clean(own[name]) for name in most[:OWN_SHOWN]}}
+        shown = [column for column in found.columns if column.name in titles]
+        table = Columns("", [Column(titles[c.name], right=c.name not in WORDS) for c in shown])
         for row in found.rows:
             table.add(*(_cell(column, row[column.name]) for column in shown))
         parts += ["", table, "", Text(wording.STEPS_LEGEND, style="dim")]
+        if more := [own[name] for name in most[OWN_SHOWN:]]:
+            parts.append(Text(clean(wording.more_phases(more)), style="dim"))
     return Group(*parts, *about.notes(found.notes))
 
 

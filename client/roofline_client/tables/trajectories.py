@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
+from roofline.answers.roofline import RoofPoint
 from roofline.answers.trajectory import Path, Stop, Trajectory
 
 from . import about, flat, units
@@ -14,7 +16,7 @@ from .names import clean
 from .rooflines import ceilings, cell, level, vertices
 
 # Title in the text -> the field of a stop's point, then those of the stop itself.
-OF_POINT = {"FLOP/s per node": "flops_per_second", "FLOP/byte": "intensity", "headroom": "headroom"}
+OF_POINT = {"FLOP/byte": "intensity", "headroom": "headroom"}
 OF_STOP = {
     "throughput": "throughput",
     "speedup": "speedup",
@@ -33,7 +35,9 @@ def as_text(found: Trajectory) -> Group:
             parts.append(Text(clean(f"  {path.words}")))
         for stop in path.stops:
             subject = f"{path.role} at {stop.at}"
-            values += [(title, subject, getattr(stop.point, field)) for title, field in OF_POINT.items()]
+            values += [
+                (title, subject, getattr(stop.point, field)) for title, field in _of_point(path).items()
+            ]
             values += [(title, subject, getattr(stop, field)) for title, field in OF_STOP.items()]
     parts += about.reasons(values)
     parts += about.notes(found.notes)
@@ -42,7 +46,8 @@ def as_text(found: Trajectory) -> Group:
 
 def _path(over: str, path: Path) -> Columns:
     heads = [Column(over or "at"), Column("jobs", folds=True)]
-    heads += [Column(title, right=True) for title in (*OF_POINT, *OF_STOP)]
+    of_point = _of_point(path)
+    heads += [Column(title, right=True) for title in (*of_point, *OF_STOP)]
     table = Columns(path.role, [*heads, Column("bytes"), Column("roof")])
     for stop in path.stops:
         point = stop.point
@@ -55,7 +60,7 @@ def _path(over: str, path: Path) -> Columns:
         table.add(
             f"{stop.at} (incomplete)" if point.incomplete else stop.at,
             ", ".join(stop.jobs),
-            *(cell(title, getattr(point, field)) for title, field in OF_POINT.items()),
+            *(cell(title, getattr(point, field)) for title, field in of_point.items()),
             throughput,
             speedup,
             units.share(stop.efficiency),
@@ -64,6 +69,19 @@ def _path(over: str, path: Path) -> Columns:
             point.bound or "-",
         )
     return table
+
+
+def _of_point(path: Path) -> dict[str, str]:
+    reached = f"FLOP/s per {node_or_gpu(stop.point for stop in path.stops)}"
+    return {reached: "flops_per_second", **OF_POINT}
+
+
+def node_or_gpu(points: Iterable[RoofPoint]) -> str:
+    """What the FLOP/s of these points are of."""
+    on_gpu = {bool(point.device) for point in points if point.flops_per_second.value is not None}
+    if len(on_gpu) > 1:
+        return "GPU or node"
+    return "GPU" if on_gpu == {True} else "node"
 
 
 def as_json(found: Trajectory) -> str:

@@ -5,6 +5,10 @@ Titles of columns stand with their columns, in the modules that fill them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from roofline.texts import listed
+
 # -- legends ------------------------------------------------------------------------------------------------
 
 ABSENT = "'-' = not measured"
@@ -16,6 +20,10 @@ BREAKDOWN_LEGEND = "Values are means of a step; of ranks without steps they are 
 def comparison_legend(first: str) -> str:
     """first: the machine that the others are compared with."""
     return f"ratios are to {first}; of a time a ratio below 1 is better; {ABSENT}"
+
+
+def more_phases(names: Sequence[str]) -> str:
+    return f"phases that took less time, in CSV and JSON: {listed(names)}"
 
 
 # -- headings -----------------------------------------------------------------------------------------------
@@ -116,7 +124,7 @@ def more_ranks(count: int) -> str:
 SETTINGS_CHANGED = "What differed"
 NUMBERS_CHANGED = "What changed (means of steady steps)"
 CHANGED = {"step": "step time", "roof_share": "roof share"}
-CHANGES_LEGEND = f"within noise: the interval holds no change, or there are too few steps for one; {ABSENT}"
+CHANGES_LEGEND = f"within noise: the interval holds no change; too few steps: for an interval; {ABSENT}"
 
 
 def net_ceilings(host: str) -> str:

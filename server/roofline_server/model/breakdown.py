@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
@@ -68,6 +68,41 @@ def _other(step: Value, inside: Sequence[Value], estimated: bool, missing: str) 
         return Value(None, "s", reason=missing)
     left = step._replace(value=max(0.0, step.value - sum(named)), reason=texts.OTHER)
     return left._replace(provenance=Provenance.ESTIMATED) if estimated else left
+
+
+def own_phases(ranks: Sequence[RankEvidence], scope: Scope) -> dict[str, Value]:
+    """Mean times a step in phases that the training marks itself, by name, s. A rank of which other phases
+    are known is in none that it does not mark."""
+    columns = {n for r in ranks for n in r.columns if n.startswith("phase.") and n.endswith(".ns")}
+    names = sorted({n.removeprefix("phase.").removesuffix(".ns") for n in columns} - set(HOOKED))
+    steps = sum(len(r.steps.step) for r in ranks)
+    reported = [_reported(rank, columns) for rank in ranks] if names else []
+    found = {}
+    for name in names:
+        each = [_marked(rank, name, zero) for rank, zero in zip(ranks, reported, strict=True)]
+        known = np.concatenate([column[~np.isnan(column)] for column in each])
+        if len(known) and known.any():
+            coverage = len(known) / steps
+            found[name] = value(float(known.mean()), "s", Provenance.MEASURED, scope, coverage)
+    return found
+
+
+def _reported(rank: RankEvidence, columns: Set[str]) -> Floats:
+    """0 for each step of which any of these phases is known, else NaN."""
+    known = [column for name in columns if (column := seconds(rank, name)) is not None]
+    return np.where(np.isnan(known).all(axis=0), np.nan, 0.0) if known else np.zeros(0)
+
+
+def _marked(rank: RankEvidence, name: str, reported: Floats) -> Floats:
+    mine = phase(rank, name)
+    return reported if mine is None or np.isnan(mine).all() else mine
+
+
+def mean_step(ranks: Sequence[RankEvidence], scope: Scope) -> Value:
+    """Mean time of a step, s."""
+    every = np.concatenate([durations(r.steps) for r in ranks]) if ranks else np.zeros(0)
+    mean = float(every.mean()) if len(every) else None
+    return value(mean, "s", Provenance.MEASURED, scope, missing=reason_of(ranks, "phases", ""))
 
 
 def why_phases_lack(ranks: Sequence[RankEvidence]) -> str:

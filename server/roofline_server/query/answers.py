@@ -139,7 +139,8 @@ class Answers:
 
     def comparison(self, request: Any) -> Any:
         first, second = (self._view(job, evidence.NEEDED) for job in (request.first, request.second))
-        found = to_message(query_pb2.Comparison(), comparisons.compare(first, second, _range(request)))
+        made = comparisons.compare(first, second, _range(request), self._store.now_ns())
+        found = to_message(query_pb2.Comparison(), made)
         named = {view.job: view for view in (second, first)}
         for view in named.values():
             self._noted(found, view, view.job if len(named) > 1 else "")

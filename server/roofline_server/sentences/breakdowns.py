@@ -18,6 +18,16 @@ WITH_WAITS = "with the time it waits for other ranks"
 OTHER = "the rest of the step"
 
 
+def with_phases(names: Sequence[str]) -> str:
+    """names: of phases that the training marks itself."""
+    return f"with the phases {first_of(names)}"
+
+
+def overlapping(names: Sequence[str]) -> str:
+    """names: as of `with_phases`."""
+    return f"phases that may overlap with others are not separated from it: {first_of(names)}"
+
+
 ONCE = "before the first step, so no part of one"
 
 

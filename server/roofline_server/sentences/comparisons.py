@@ -23,10 +23,14 @@ def faster(first: str, second: str, ratio: float, low: float | None, high: float
     return f"{second} is as fast as {first}, within noise ({interval})" if noise else f"{how} ({interval})"
 
 
-def with_other_sizes(sizes: Sequence[str], ratio: float, noise: bool) -> str:
+def with_other_sizes(sizes: Sequence[str], ratio: float, has_interval: bool, noise: bool) -> str:
     """What follows where a step is not as much work in both jobs. sizes: "64 ranks instead of 4"; ratio: step
     of the second over that of the first."""
-    how = "as long, within noise" if noise else f"{number(ratio)}x as long"
+    how = f"{number(ratio)}x as long"
+    if not has_interval:
+        how += " (too few steps for an interval)"
+    elif noise:
+        how = "as long, within noise"
     return f", with {enumerated(sizes)}; its steps take {how}"
 
 

@@ -218,6 +218,14 @@ def pooled_hosts(hosts: int) -> str:
     return f"kernels of {hosts} hosts are pooled by role, against the roof where each took most time"
 
 
+def pooled_gpus(gpus: int, hosts: int) -> str:
+    where = f" on {hosts} hosts" if hosts > 1 else ""
+    return (
+        f"kernels of {gpus} GPUs{where} are pooled by role, against the roof where each took most time: "
+        "total times are sums over the GPUs"
+    )
+
+
 def its_part(parts: float, roof: str) -> str:
     """roof: what the whole roof is of, "of the whole node"; "": not said."""
     return f"1/{number(parts)} of the roof" + (f" {roof}" if roof else "")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from roofline.texts import listed
 
-from .wording import enumerated, number, quantity, title
+from .wording import enumerated, many, number, quantity, title
 
 # -- a path -------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ def one_point(at: str) -> str:
 def moves(
     over: str, ends: tuple[str, str], where: str, reached: Change, intensity: Change, meaning: str
 ) -> str:
-    """ends: values of the parameter at the first and the last stop; where: "GPU", "node"."""
+    """ends: values of the parameter at the first and the last stop; where: "GPU", "node", "GPU or node"."""
     text = (
         f"from {over} {ends[0]} to {ends[1]} FLOP/s per {where} {_change(reached, 'FLOP/s')} "
         f"while intensity {_change(intensity, 'FLOP/byte')}"
@@ -81,7 +81,7 @@ NO_FIRST_THROUGHPUT = "the first job has no throughput"
 STEPS_ONLY = "throughput is in steps, and the number of examples per step is not known: it may be more work"
 NO_EFFICIENCY: Mapping[str, str] = {  # by parameter
     "ps": "adding parameter servers adds no compute",
-    "batch": "a larger batch uses no more hardware: see speedup and FLOP/s per node",
+    "batch": "a larger batch uses no more hardware: see speedup and FLOP/s",
     "ranks_per_node": "ranks of one node share its cores: more of them use no more hardware",
 }
 
@@ -102,6 +102,16 @@ def no_number(over: str) -> str:
 
 STILL_RUNS = "still running: the numbers will change"
 NOTHING_KNOWN = "neither steps nor FLOPs are known"
+
+
+def failed(how: str, steps: int) -> str:
+    """how: "failed: worker:1 exited with 1 after step 3"; steps: of how many its numbers are."""
+    return f"{how}: its numbers are of {many(steps, 'step')}"
+
+
+def failed_beside_others(how: str, over: str, at: str) -> str:
+    """how: see `failed`."""
+    return f"{how}: left out of {over} {at}, where another job did not fail"
 
 
 def of_jobs(jobs: Sequence[str], note: str) -> str:

@@ -29,12 +29,13 @@ ROOF = Change("roof_share", "worker", seen(0.2, "1"), seen(0.27, "1"), seen(0.07
 INTENSITY = Change(
     "intensity", "worker", absent("FLOP/byte"), seen(24, "FLOP/byte"), absent("1"), None, None, False
 )
+INPUT = HOST._replace(subject="input", low=None, high=None)
 FOUND = Comparison(
     "41",
     "42",
     "42 is 1.35x as fast as 41 (1.3x to 1.4x): waiting for parameter servers -60 ms a step",
     [SettingChange("setting.OMP_NUM_THREADS", "4", "8"), SettingChange("tag batch", "", "64" * 40)],
-    [FASTER, WAIT, HOST, ROOF, INTENSITY],
+    [FASTER, WAIT, HOST, ROOF, INTENSITY, INPUT],
     ["a note"],
 )
 JOBS = answer(pb.ListJobsResponse(jobs=[pb.Job(job="42")]))
@@ -57,6 +58,7 @@ def test_text_has_what_differed_then_what_changed(site: Asked) -> None:
     assert "throughput, examples/s 404 545 x1.35 x1.3 to x1.4" in lines
     assert "PS wait a step 76 ms 16 ms -60 ms -65 ms to -55 ms" in lines
     assert "input or host a step 10 ms 11 ms +1 ms -1 ms to +3 ms within noise" in lines
+    assert "input a step 10 ms 11 ms +1 ms - too few steps" in lines
     assert "roof share of worker 20.0% 27.0% +7 points -" in lines
     assert "intensity of worker, FLOP/byte - 24 - -" in lines
     assert max(map(len, done.stdout.splitlines())) <= 110

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.patches import Polygon
 from roofline.answers.tables import TableChunk
 
+from ..chunks import chunk
 from ..reports import absent, seen
 from . import models
 from .drawing import drawn, seen_text
@@ -107,6 +108,29 @@ def test_phases_too_short_to_be_seen_are_in_the_caption_and_not_in_the_legend() 
     columns = [c._replace(values=[1e-6] * 5) if c.name == "input_time" else c for c in rank.columns]
     _, texts = drawn(models.steps(rank._replace(columns=columns)), "steps")
     assert "input" not in texts and seen_text(texts, "Too short to be seen: input (at most 1 us).")
+
+
+def own(rank: TableChunk, name: str, share: float) -> TableChunk:
+    """These steps with a phase of the training's own, of this share of each."""
+    times = next(c.values for c in rank.columns if c.name == "duration_ns")
+    (made,) = chunk("steps", {f"{name}_time": [share * time / 1e9 for time in times]}).columns
+    return rank._replace(columns=[*rank.columns, made])
+
+
+def test_phases_of_the_trainings_own_are_drawn() -> None:
+    figure, texts = drawn(
+        models.steps(own(models.rank_steps("worker:0", range(5), 0.1), "rollout", 0.03)), "steps"
+    )
+    assert "rollout" in texts
+    assert len(figure.axes[0].patches) == 6
+
+
+def test_phases_that_overlap_are_not_drawn_on_top_of_each_other() -> None:
+    figure, texts = drawn(
+        models.steps(own(models.rank_steps("worker:0", range(5), 0.1), "train", 0.8)), "steps"
+    )
+    assert "train" not in texts and len(figure.axes[0].patches) == 5
+    assert seen_text(texts, "Phases that are not drawn, which overlap with others: train.")
 
 
 def test_phases_reach_up_to_the_step() -> None:

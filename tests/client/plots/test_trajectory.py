@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from roofline.answers.trajectory import Path, Stop, Trajectory
+from roofline_client.tables import trajectories
+from roofline_client.tables.text import rendered
 
 from ..reports import absent, seen
 from . import models
@@ -28,6 +30,20 @@ def test_trajectory_has_an_arrow_from_stop_to_stop() -> None:
     (inset,) = plane.child_axes
     assert [arrows(plane), arrows(inset)] == [2 * 5, 5]
     assert len(figure.axes) == 3
+
+
+@pytest.mark.parametrize(
+    ("devices", "what"), [(("", ""), "node"), (("gpu 0", "gpu 1"), "GPU"), (("", "gpu 0"), "GPU or node")]
+)
+def test_performance_is_that_of_what_computes(devices: tuple[str, str], what: str) -> None:
+    stops = [
+        models.stop(n, point("worker:0", flops=3e11 * k, device=device), None, None)
+        for k, (n, device) in enumerate(zip("12", devices, strict=True), 1)
+    ]
+    record = models.trajectory(Path("worker", stops, ""))
+    _, texts = drawn(record)
+    assert any(one.startswith(f"Performance of a {what} (") for one in texts)
+    assert f"FLOP/s per {what} " in rendered(trajectories.as_text(record))
 
 
 def arrows(axis: Axes) -> int:

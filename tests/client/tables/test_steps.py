@@ -46,6 +46,16 @@ def test_records_have_names_and_absence() -> None:
     assert rows[1]["cpu_time"] is None and rows[1]["step"] == 1 and rows[0]["rank"] == "worker:0"
 
 
+def test_phases_of_the_trainings_own_have_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"own-{k}" for k in range(8)]
+    sent = steps() | {f"{name}_time": [0.001 * k] * 3 for k, name in enumerate(names)}
+    sent |= {"asked.allreduce.time": [0.1] * 3}
+    shown = text_of(as_text("42", newest([chunk("steps", sent)], 0)), capsys)
+    assert " ".join(names[2:]) in " ".join(shown.split())
+    assert "phases that took less time, in CSV and JSON: own-1, own-0" in " ".join(shown.split())
+    assert "allreduce" not in shown
+
+
 def test_columns_of_other_length_are_refused() -> None:
     short = message("steps", steps())
     short.columns[2].ints = short.columns[2].ints[:-8]

@@ -59,6 +59,7 @@ def run(
     index: int = 0,
     world: int = 0,
     spans: pb.Spans | None = None,
+    examples: int = 8,
 ) -> None:
     """A job of workers on one host, whose steps of 100 ms call these kernels one after the other.
 
@@ -67,7 +68,7 @@ def run(
     for r in range(ranks):
         for k in range(steps):
             now = FIRST + k * STEP
-            said += [(r, BEGIN, k, 8, now), (r, END, k, 8, now + STEP)]
+            said += [(r, BEGIN, k, examples, now), (r, END, k, examples, now + STEP)]
             for number, one in enumerate(found if recorded is None or r in recorded else ()):
                 for _ in range(one.times):
                     called.append((r, number, now, one.duration_ns))

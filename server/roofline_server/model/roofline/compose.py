@@ -14,11 +14,14 @@ from roofline.answers.values import Provenance, Scope, Value, value
 from ...records import ABSENT, Ints
 from ...sentences import breakdowns as texts
 from ...sentences.origins import from_sampled
-from ..breakdown import COMMUNICATE, PHASES, breakdown
+from ..breakdown import COMMUNICATE, PHASES, breakdown, mean_step, own_phases
 from ..evidence import CounterEvidence, KernelEvidence, RankEvidence, total_of
 from .rates import per_window
 
-TIMES = (*PHASES, COMMUNICATE, "wait", "other")
+OTHER = "other"
+TIMES = (*PHASES, COMMUNICATE, "wait", OTHER)
+MOST_OWN = 8  # phases that the training marks itself: those that take most time
+SLACK = 0.01  # of a step by which phases may add up to more than it: the error of clocks
 FEW = 0.01  # of the steps that may be estimates without making the whole one
 Column = Callable[[KernelEvidence], Ints | None]
 
@@ -56,9 +59,28 @@ def apart(parts: Mapping[str, Value], words: Mapping[str, str] | None = None) ->
 
 
 def time(ranks: Sequence[RankEvidence], scope: Scope) -> list[Part]:
-    """Mean seconds of a step in each phase; what is none of them is other."""
+    """Mean seconds of a step in each phase, those that the training marks itself after the others; what is
+    none of them is other."""
     known = breakdown(ranks, scope)
-    return parted({name: known[f"{name}_time_per_step"] for name in TIMES})
+    parts = {name: known[f"{name}_time_per_step"] for name in TIMES}
+    own = own_phases(ranks, scope)
+    step = mean_step(ranks, scope)
+    if not own or step.value is None:
+        return parted(parts)
+    other = parts.pop(OTHER)
+    if other.value is None:  # of none of its other phases the time is known
+        other = step._replace(reason=texts.OTHER)
+    most = sorted(own, key=lambda name: -(own[name].value or 0.0))
+    left = (other.value or 0.0) - sum(own[name].value or 0.0 for name in own)
+    # Communication that is seen by kernels alone may lie in any phase.
+    by_kernels = any(rank.barrier == "kernels" for rank in ranks)
+    if by_kernels or left < -SLACK * step.value:
+        return parted({**parts, OTHER: other}, {OTHER: texts.overlapping(most)})
+    shown, rest = most[:MOST_OWN], most[MOST_OWN:]
+    named = {name if name not in TIMES else f"phase {name}": own[name] for name in shown}
+    of_rest = sum(own[name].value or 0.0 for name in rest)
+    other = other._replace(value=max(0.0, left) + of_rest)
+    return parted({**parts, **named, OTHER: other}, {OTHER: texts.with_phases(rest)} if rest else {})
 
 
 # -- means over steps ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
@@ -43,6 +44,9 @@ class Reading(NamedTuple):
     throughput: Value
     step_time: Value
     single_step: bool = False  # of a rank's FLOPs no more than one step is known
+    failure: str = ""  # how the job failed; "": it did not
+    steps: int = 0  # of how many the numbers are
+    sizes: Mapping[str, str] = MappingProxyType({})  # what else was tagged or counted, by its name
 
 
 # -- order --------------------------------------------------------------------------------------------------
@@ -95,6 +99,18 @@ def path(role: str, over: str, readings: Sequence[Reading]) -> Path:
         efficiency = _efficiency(speedup, stop.at, stops[0].at, resource)
         compared.append(stop._replace(speedup=speedup, efficiency=efficiency))
     return Path(role, compared, _words(over, compared))
+
+
+def failed_beside_others(readings: Sequence[Reading]) -> set[str]:
+    """Jobs that failed where another job with the same value of the parameter did not: what they did until
+    then is no repetition of it."""
+    found = set()
+    for same in in_order(r.at for r in readings):
+        mine = [r for r in readings if r.at in same]
+        failed = {r.job for r in mine if r.failure}
+        if len(failed) < len(mine):
+            found |= failed
+    return found
 
 
 def level_of(readings: Sequence[Reading]) -> str:
@@ -247,7 +263,8 @@ def _change_of_points(over: str, stops: Sequence[Stop]) -> str:
             meaning = texts.MORE_BYTES_ALONG_ROOF
         elif before and after and _trend(before, after) > 0:
             meaning = texts.MORE_BYTES_BELOW_ROOF
-    where = "GPU" if first.point.device else "node"
+    on_gpu = {bool(s.point.device) for s in stops}
+    where = "GPU or node" if len(on_gpu) > 1 else "GPU" if on_gpu == {True} else "node"
     return texts.moves(over, (first.at, last.at), where, reached, intensity, meaning)
 
 

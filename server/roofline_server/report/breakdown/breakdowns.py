@@ -32,7 +32,7 @@ from ..ranks.members import chosen, host_of
 from ..verdict.accounts import accounts_of
 from . import layers, stack
 
-NEEDED = OF_REPORT
+NEEDED = {**OF_REPORT, "steps_spans": None}  # with phases that the training names
 
 BY = ("role", "rank")
 USED = ("compute",)  # kinds of ceilings: how wide vectors can be

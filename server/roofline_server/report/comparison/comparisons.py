@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from ...model.evidence import RankEvidence
 from ...records import Floats
 from ...sentences import comparisons as texts
 from ...sentences import reasons
+from ...sentences.trajectories import STILL_RUNS, failed, of_jobs
 from ...sentences.what_if import instead
 from ...sentences.wording import number
 from ...store.view import JobView
@@ -34,6 +36,8 @@ from ..ceilings.nodes import hosts
 from ..evidence.gathering import check_seen, gather
 from ..evidence.training import contributing_ranks
 from ..questions import STEADY_STEPS, Steps
+from ..ranks.exits import JobEnd, rank_ends, state_of
+from ..ranks.members import is_running
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import of_roles
 from ..verdict.accounts import accounts_of, rate_of
@@ -58,6 +62,8 @@ SMALL = 0.01  # of the step: less is not in the headline
 
 class _Side(NamedTuple):
     view: JobView
+    end: JobEnd
+    is_running: bool
     evidence: dict[int, RankEvidence]
     mode: str
     accounts: list[Account]
@@ -66,22 +72,27 @@ class _Side(NamedTuple):
     points: list[tuple[PointGroup, RoofPoint]]
 
 
-def compare(first: JobView, second: JobView, steps: Steps = STEADY_STEPS) -> Comparison:
+def compare(
+    first: JobView, second: JobView, steps: Steps = STEADY_STEPS, now_ns: int | None = None
+) -> Comparison:
     """The answer to GetComparison. Raises BadRequest for a range that cannot be, and UnknownSteps."""
-    sides = _side(first, steps), _side(second, steps)
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    sides = _side(first, steps, now_ns), _side(second, steps, now_ns)
     settings = _settings(*sides)
     changes, notes = _changes(*sides)
+    if not settings:
+        notes = [texts.SAME_SETTINGS, *notes]
     return Comparison(
         first=first.job,
         second=second.job,
         headline=_headline(*sides, changes),
-        settings=settings,
+        settings=[*_states(*sides), *settings],
         changes=changes,
-        notes=notes if settings else [texts.SAME_SETTINGS, *notes],
+        notes=[*dict.fromkeys(note for side in sides for note in _unfinished(side)), *notes],
     )
 
 
-def _side(view: JobView, steps: Steps) -> _Side:
+def _side(view: JobView, steps: Steps, now_ns: int) -> _Side:
     check_seen(view, steps)
     gathered = gather(view, steps)
     training = contributing_ranks(gathered.evidence)
@@ -92,7 +103,28 @@ def _side(view: JobView, steps: Steps) -> _Side:
     each = [rank.steps for rank in training.values()]
     grid = align(each) if gathered.mode == "synchronous" and training else None
     steps_of_ranks = StepsOfRanks(own, [one.end_ns for one in each], grid)
-    return _Side(view, gathered.evidence, gathered.mode, own, steps_of_ranks, rate, points)
+    end = state_of(view, rank_ends(view, now_ns))
+    running = is_running(view, now_ns)
+    return _Side(view, end, running, gathered.evidence, gathered.mode, own, steps_of_ranks, rate, points)
+
+
+# -- how they ended -----------------------------------------------------------------------------------------
+
+
+def _states(first: _Side, second: _Side) -> list[SettingChange]:
+    """Where one is not over, or did not end well: how much is known of the ends of others says nothing."""
+    if first.end.words == second.end.words or not any(_unfinished(side) for side in (first, second)):
+        return []
+    return [SettingChange("state", first.end.words, second.end.words)]
+
+
+def _unfinished(side: _Side) -> list[str]:
+    """Notes on a job whose numbers are not those of a whole run."""
+    notes = [STILL_RUNS] if side.is_running else []
+    if side.end.has_failed:
+        steps = max((len(one.steps.step) for one in contributing_ranks(side.evidence).values()), default=0)
+        notes.append(failed(side.end.words, steps))
+    return [of_jobs([side.view.job], note) for note in notes]
 
 
 # -- settings -----------------------------------------------------------------------------------------------
@@ -242,7 +274,8 @@ def _headline(first: _Side, second: _Side, changes: Sequence[Change]) -> str:
     if speed is not None:
         words = texts.faster(*jobs, speed.change.value or 0.0, speed.low, speed.high, speed.within_noise)
         if sizes := _other_sizes(first, second):
-            words += texts.with_other_sizes(sizes, step.change.value or 0.0, step.within_noise)
+            sure = step.low is not None, step.within_noise
+            words += texts.with_other_sizes(sizes, step.change.value or 0.0, *sure)
     elif first.mode != second.mode or len(first.accounts) != len(second.accounts):
         words = texts.longer(*jobs, step.change.value or 0.0, step.low, step.high, step.within_noise)
     else:

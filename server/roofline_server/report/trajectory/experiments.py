@@ -137,7 +137,8 @@ def _batch(ranks: Sequence[RankEvidence]) -> Parameter:
     every = np.concatenate(known) if known else np.zeros(0, np.int64)
     if not len(every):
         return Parameter("", NO_EXAMPLES)
-    return Parameter(f"{float(np.median(every)):g}")
+    middle = float(np.median(every))
+    return Parameter(str(int(middle) if middle.is_integer() else middle))
 
 
 def _threads(view: JobView, mine: Sequence[int]) -> Parameter:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
-from roofline.answers.trajectory import Path, Trajectory
+from roofline.answers.trajectory import Path, Stop, Trajectory
 from roofline.answers.values import Provenance, Scope, Value, value
 
 from ...errors import UnknownRank
@@ -16,7 +16,16 @@ from ...model.roofline.point_limits import sentence
 from ...model.roofline.points import Level, Named, flops_spread, intensity_spread, levels, point
 from ...model.roofline.roofs import MINIMUM, Limits
 from ...model.roofline.summary import has_flops, placed, summarize
-from ...model.roofline.trajectory import STEPS, Reading, comparable, in_order, level_of, path
+from ...model.roofline.trajectory import (
+    SAME,
+    STEPS,
+    Reading,
+    comparable,
+    failed_beside_others,
+    in_order,
+    level_of,
+    path,
+)
 from ...model.times import union_seconds
 from ...sentences import reasons
 from ...sentences import trajectories as texts
@@ -30,7 +39,7 @@ from ..evidence.gathering import gather
 from ..evidence.ranks import NEEDED
 from ..job.notes import tag_notes
 from ..questions import STEADY_STEPS, Steps
-from ..ranks.exits import OF_RUNS
+from ..ranks.exits import OF_RUNS, rank_ends, state_of
 from ..ranks.members import is_running, role_order
 from .experiments import (
     QUANTITIES,
@@ -83,12 +92,18 @@ def trajectory(store: Store, asked: TrajectoryQuery) -> Trajectory:
     for job in jobs:
         for role, reading in job.readings.items():
             readings.setdefault(role, []).append(reading)
-    readings = {role: readings[role] for role in sorted(readings, key=role_order)}
+    every = {role: readings[role] for role in sorted(readings, key=role_order)}
+    without = {role: failed_beside_others(mine) for role, mine in every.items()}
+    readings = {role: [r for r in mine if r.job not in without[role]] for role, mine in every.items()}
     paths = [path(role, asked.over, mine) for role, mine in readings.items()]
     precisions = {stop.point.precision for found in paths for stop in found.stops}
-    below, other_roofs = drawn(((job.view, job.places) for job in jobs), precisions)
+    compared = {r.job for mine in readings.values() for r in mine}
+    on_paths = [job for job in jobs if any(r.job in compared for r in job.readings.values())]
+    below, other_roofs = drawn(((job.view, job.places) for job in on_paths), precisions)
 
     notes = [note for job in jobs for note in job.notes]
+    for role, mine in every.items():
+        notes += _notes_on_failures(asked.over, mine, without[role])
     if asked.steps == STEADY_STEPS:
         notes.append(JobNote(texts.STEADY_STEPS))
     notes += [JobNote(text) for text in _notes_on_paths(asked.over, tags, readings, paths)]
@@ -105,8 +120,11 @@ def _job(store: Store, name: str, asked: TrajectoryQuery) -> _JobOnPath | None:
     evidence = gathered.evidence
     throughput = _job_throughput([r for r in evidence.values() if r.role != EVALUATOR], gathered.mode)
     notes = [*machine_notes(view), *(note for tag, note in tag_notes(view) if tag == asked.over)]
-    if is_running(view, store.now_ns()):
+    now_ns = store.now_ns()
+    if is_running(view, now_ns):
         notes.append(texts.STILL_RUNS)
+    end = state_of(view, rank_ends(view, now_ns))
+    steps = max((len(r.steps.step) for r in evidence.values() if r.role != EVALUATOR), default=0)
     readings: dict[str, Reading] = {}
     places: set[tuple[str, str]] = set()
     for role in asked.roles or sorted({key.role for key in view.ranks.values()}, key=role_order):
@@ -124,7 +142,11 @@ def _job(store: Store, name: str, asked: TrajectoryQuery) -> _JobOnPath | None:
             notes.append(texts.left_out(role, texts.NOTHING_KNOWN))
             continue
         notes += tag_against_count(view, evidence, role, asked.over)
-        readings[role] = reading
+        readings[role] = reading._replace(
+            failure=end.words if end.has_failed else "",
+            steps=steps,
+            sizes={name: parameter(view, evidence, role, name).at for name in QUANTITIES},
+        )
         places |= {(limit.host, limit.device) for limit in limits}
     return _JobOnPath(slim(view), readings, places, [JobNote(note, name) for note in notes])
 
@@ -190,6 +212,17 @@ def _job_throughput(ranks: Sequence[RankEvidence], mode: str) -> Value:
 # -- what compares ------------------------------------------------------------------------------------------
 
 
+def _notes_on_failures(over: str, readings: Sequence[Reading], without: Set[str]) -> list[JobNote]:
+    """readings: of a role; without: jobs that are left out of its stops."""
+    notes = []
+    for r in readings:
+        if r.job in without:
+            notes.append(JobNote(texts.failed_beside_others(r.failure, over, r.at), r.job))
+        elif r.failure:
+            notes.append(JobNote(texts.failed(r.failure, r.steps), r.job))
+    return notes
+
+
 def _notes_on_paths(
     over: str, tags: Tags, readings: Mapping[str, Sequence[Reading]], paths: Sequence[Path]
 ) -> list[str]:
@@ -200,24 +233,36 @@ def _notes_on_paths(
         notes.append(texts.tag_of_some(over, untagged))
     for role, mine in readings.items():
         notes += _mixed_points(role, mine)
-    pooled = {tuple(stop.jobs): stop.at for found in paths for stop in found.stops if len(stop.jobs) > 1}
-    for jobs, at in pooled.items():
-        notes += _pooled_notes(over, at, jobs, tags)
+    noted: set[tuple[str, ...]] = set()  # the jobs of a stop of several roles once
+    for found in paths:
+        sizes = {r.job: r.sizes for r in readings[found.role]}
+        for stop in found.stops:
+            if len(stop.jobs) > 1 and tuple(stop.jobs) not in noted:
+                noted.add(tuple(stop.jobs))
+                notes += _pooled_notes(over, stop, tags, sizes)
     for role, mine in readings.items():
         notes += _mixed_stops(role, over, mine)
     return notes
 
 
-def _pooled_notes(over: str, at: str, jobs: Sequence[str], tags: Tags) -> list[str]:
-    """Jobs of one stop of which another tag differs too: their median is mixed."""
+def _pooled_notes(over: str, stop: Stop, tags: Tags, sizes: Tags) -> list[str]:
+    """Jobs of one stop of which another tag or size differs too: their median is mixed."""
     differ = []
-    for name in sorted({name for job in jobs for name in tags[job]} - {over, EXPERIMENT}):
+    tagged = {name for job in stop.jobs for name in tags[job]}
+    for name in sorted({*tagged, *QUANTITIES} - {over, EXPERIMENT}):
         if name.startswith(OF_RUNS):
             continue  # each job has a number of its own
-        values = {tags[job].get(name, "none") for job in jobs}
-        if len(values) > 1:
+        missing = "none" if name in tagged else ""  # what was not counted may be the same
+        values = {tags[job].get(name) or sizes[job].get(name) or missing for job in stop.jobs} - {""}
+        if len(values) > 1 and not (name == "batch" and name not in tagged and _are_alike(values)):
             differ.append(texts.differing_tag(name, [text for same in in_order(values) for text in same]))
-    return [texts.pooled(over, at, jobs, differ)] if differ else []
+    return [texts.pooled(over, stop.at, stop.jobs, differ)] if differ else []
+
+
+def _are_alike(counted: Iterable[str]) -> bool:
+    """Whether these batches are nearly one: those of tokens vary from run to run."""
+    numbers = list(map(float, counted))
+    return max(numbers) - min(numbers) <= SAME * max(numbers)
 
 
 def _mixed_points(role: str, readings: Sequence[Reading]) -> list[str]:

@@ -92,6 +92,14 @@ def test_jobs_compare_by_misses_only_where_the_job_stands_by_them() -> None:
     assert [level.name for level in comparable(every, "hbm")] == ["minimum", "hbm"]
 
 
+def test_words_name_what_the_flops_are_of() -> None:
+    on_gpu = at(100 * G, 2.0, 2.0)._replace(device="gpu 0")
+    gpus = [reading(job, n, points={"minimum": on_gpu}) for job, n in (("a", "1"), ("b", "2"))]
+    assert "FLOP/s per GPU stays" in path("worker", "nodes", gpus).words
+    mixed = [reading("c", "1"), gpus[1]]
+    assert "FLOP/s per GPU or node stays" in path("worker", "nodes", mixed).words
+
+
 def test_path_of_the_paper() -> None:
     found = path("worker", "nodes", ALEXNET)
     assert [s.at for s in found.stops] == ["1", "2", "8"]

@@ -46,13 +46,13 @@ def test_jobs_of_other_sizes_whose_work_is_not_known_are_not_called_faster(tmp_p
     assert between(store, "large", "other").headline.startswith("other is 0.75x as fast as large")
 
 
-def sized(store: Store, name: str, at: int, ranks: int, examples: int, lasting: int) -> None:
+def sized(store: Store, name: str, at: int, ranks: int, examples: int, lasting: int, steps: int = 60) -> None:
     node = Node(name)
     node.greet(store)
     first = (100 + 20 * at) * S
     said = [
         (who, kind, k, examples, first + (k + kind) * lasting)
-        for k in range(60)
+        for k in range(steps)
         for who in range(ranks)
         for kind in (BEGIN, END)
     ]
@@ -75,6 +75,15 @@ def test_longer_steps_are_no_reason_for_a_higher_rate(tmp_path: Path) -> None:
     )
     assert "with 1 rank instead of 4 and 8 examples a rank and step instead of 32; its steps take 0.667x" in (
         between(store, "batch", "small").headline
+    )
+
+
+def test_steps_without_an_interval_are_not_said_to_take_as_long(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    sized(store, "small", 0, ranks=1, examples=8, lasting=20 * MS)
+    sized(store, "short", 1, ranks=4, examples=8, lasting=30 * MS, steps=1)
+    assert between(store, "small", "short").headline.endswith(
+        "with 4 ranks instead of 1; its steps take 1.5x as long (too few steps for an interval)"
     )
 
 

@@ -7,7 +7,7 @@ from roofline.answers.roofline import Roofline
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.report.questions import ALL_STEPS, Subject
 from roofline_server.report.roofline.rooflines import needed, roofline
-from roofline_server.sentences.rooflines import LATER_PHASE
+from roofline_server.sentences.rooflines import LATER_PHASE, pooled_gpus
 from roofline_server.store.store import Store
 
 from ...builders import ABSENT, MS, spans
@@ -37,6 +37,17 @@ def test_kernels_of_one_name_on_cpus_and_on_a_gpu_are_two(tmp_path: Path) -> Non
 def test_kernels_of_a_gpu_alone_keep_their_name(tmp_path: Path) -> None:
     (point,) = asked(store_of(tmp_path, ON_GPU, ceilings=CEILINGS), "kernel").points
     assert (point.label, point.device) == ("gemm 8x8", "gpu 0")
+
+
+def test_kernels_of_several_gpus_are_said_to_be_pooled(tmp_path: Path) -> None:
+    two = [one._replace(device=f"gpu {number}") for number in (0, 1) for one in (HBM, GPU_F32)]
+    found = asked(store_of(tmp_path, ON_GPU, ceilings=(*CPU, *two), ranks=2), "kernel")
+    assert len(found.points) == 1 and pooled_gpus(2, 1) in found.notes
+
+
+def test_kernels_of_one_gpu_are_not_said_to_be_pooled(tmp_path: Path) -> None:
+    found = asked(store_of(tmp_path, ON_GPU, ceilings=CEILINGS, ranks=2), "kernel")
+    assert not [note for note in found.notes if "pooled" in note]
 
 
 def forward() -> pb.Spans:
