@@ -8,7 +8,9 @@ from itertools import pairwise
 import pytest
 from matplotlib.patches import Polygon
 from roofline.answers.tables import TableChunk
+from roofline_client.plots import style
 
+from .. import verdicts
 from ..reports import absent, seen
 from . import models
 from .drawing import drawn, seen_text
@@ -181,3 +183,29 @@ def test_names_of_ranks_are_no_mathematics() -> None:
     figure, texts = drawn(record, "account")
     assert r"$\x$:0" in texts
     assert not any(text.get_parse_math() for text in figure.axes[0].get_yticklabels())
+
+
+def test_names_and_headline_of_an_account_are_whole_however_long() -> None:
+    ranks = [f"worker:{n}" for n in range(100, 120)]
+    record = models.account(ranks)
+    found = record.report.verdict
+    assert found is not None and found.bottleneck is not None
+    headline = f"more CPU time on {', '.join(ranks[:4])} and 5 more: in kernels or in Python, not separable"
+    slow = found._replace(headline=headline, bottleneck=found.bottleneck._replace(rank=", ".join(ranks[:8])))
+    figure, texts = drawn(
+        record._replace(report=record.report._replace(verdict=slow, job="j" * 90)), "account"
+    )
+    title = [text for text in figure.texts if text.get_fontsize() == style.TITLE]
+    assert " ".join(text.get_text() for text in title).endswith(headline)
+    bold = {text.get_text() for text in figure.axes[0].get_yticklabels() if text.get_fontweight() == "bold"}
+    assert bold == set(ranks[:8]) & texts
+
+
+def test_an_account_of_short_steps_is_in_microseconds() -> None:
+    record = models.account()
+    found = record.report.verdict
+    assert found is not None
+    short = [verdicts.account("worker:0", 90e-6, compute=0.9, other=0.1)]
+    verdict = found._replace(accounts=short)
+    _, texts = drawn(record._replace(report=record.report._replace(verdict=verdict)), "account")
+    assert "Mean of a steady step (µs)" in texts and "20" in texts
