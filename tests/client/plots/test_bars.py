@@ -209,3 +209,19 @@ def test_an_account_of_short_steps_is_in_microseconds() -> None:
     verdict = found._replace(accounts=short)
     _, texts = drawn(record._replace(report=record.report._replace(verdict=verdict)), "account")
     assert "Mean of a steady step (µs)" in texts and "20" in texts
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "steps"),
+    [
+        (None, None, "a steady step"),
+        (0, None, "all steps"),
+        (3, 60, "steps 3 to 60"),
+        (3, None, "steps 3 to the last"),
+        (None, 60, "steps 0 to 60"),
+        (5, 5, "step 5"),
+    ],
+)
+def test_an_account_says_of_which_steps_it_is(first: int | None, last: int | None, steps: str) -> None:
+    figure, _ = drawn(models.account(first_step=first, last_step=last), "account")
+    assert figure.axes[0].get_xlabel() == f"Mean of {steps} (ms)"
