@@ -19,7 +19,7 @@ from .scales import Frame, around, performance, set_plane, shaped
 MOST_PANELS = 6
 SIZES = {1: 5.7, 2: 3.35}  # width of a panel by the number of columns, inches
 NARROW = 2.95
-ALIKE = 1.3  # ceilings of GPUs of one kind differ less, those of two generations more
+ALIKE = 1.3  # roofs of like machines differ less, those of two generations of GPUs more
 FLATTEST, STEEPEST = 0.55, 0.68  # height over width of a panel
 
 Place = tuple[str, str]  # host, and device: "" CPUs, "gpu 0"
@@ -170,15 +170,13 @@ def _panels_by_machine(
     """A panel for each kind of machine, under the lowest roof among them."""
     models = {m.host: m.cpu_model for m in record.about.machines}
     panels = []
-    for model, members in _like_machines(keys, lines, models):
-        with_roof = [key for key in members if lines.get(key)]
-        lowest = min(with_roof, key=lambda key: _compute_peak(lines[key]), default=members[0])
+    for model, members in like_machines(keys, lines, models):
+        lowest = lowest_of(members, lines)
         own = [p for p in points if (p.host, p.device) in members]
-        title = _title_of_machines(members, model)
+        title = title_of_machines(members, model)
         panels.append(RooflinePanel(title, lines.get(lowest, []), own))
         if len(members) > 1:
-            where = " ".join(part for part in lowest if part)
-            notes.append(f"{title}: under the roof of {where}, the lowest of them.")
+            notes.append(lowest_note(title, lowest))
     panels.sort(key=lambda panel: len(panel.points), reverse=True)
     more = len(panels) - MOST_PANELS
     more_kinds = f"{more} more kind{'s' if more > 1 else ''} of machines"
@@ -186,17 +184,17 @@ def _panels_by_machine(
     return panels[:MOST_PANELS], not_drawn, notes
 
 
-def _like_machines(
+def like_machines(
     keys: Sequence[Place], lines: dict[Place, list[RoofLine]], models: dict[str, str]
 ) -> list[tuple[str, list[Place]]]:
-    """CPUs by their model; GPUs, whose model nobody names, by their ceilings, not by their index."""
+    """Machines of one model of CPU and about one roof; GPUs, whose model nobody names, by their roofs."""
     groups: list[tuple[str, list[Place]]] = []
     for key in keys:
         host, device = key
         model = "" if device else models.get(host, "")
         for of_group, members in groups:
             same_kind = bool(members[0][1]) == bool(device) and of_group == model
-            if same_kind and (not device or _alike(lines.get(members[0], []), lines.get(key, []))):
+            if same_kind and _alike(lines.get(members[0], []), lines.get(key, [])):
                 members.append(key)
                 break
         else:
@@ -205,19 +203,29 @@ def _like_machines(
 
 
 def _alike(one: Sequence[RoofLine], other: Sequence[RoofLine]) -> bool:
-    """Whether all ceilings that both have are as high, but for the spread of measurements."""
-    heights = {line.name: roofs.height(line) for line in one}
-    both = [(heights[line.name], roofs.height(line)) for line in other if line.name in heights]
+    """Whether the lines of two roofs are as high, but for the spread of measurements."""
+    heights = {line.name: roofs.height(line) for line in one if line.binding}
+    both = [(heights[x.name], roofs.height(x)) for x in other if x.binding and x.name in heights]
     return all(max(pair) <= ALIKE * min(pair) for pair in both) if both else bool(one) == bool(other)
 
 
-def _title_of_machines(members: Sequence[Place], model: str) -> str:
+def lowest_of(members: Sequence[Place], lines: dict[Place, list[RoofLine]]) -> Place:
+    with_roof = [key for key in members if lines.get(key)]
+    return min(with_roof, key=lambda key: _compute_peak(lines[key]), default=members[0])
+
+
+def title_of_machines(members: Sequence[Place], model: str) -> str:
     if not members[0][1]:
         return f"{len(members)} × {clean(model) or 'CPU not named'}"
     if len(members) == 1:
         return ", ".join(map(clean, members[0]))
     nodes = len({host for host, _ in members})
     return f"{len(members)} × GPU" + (f" on {nodes} nodes" if nodes > 1 else "")
+
+
+def lowest_note(title: str, lowest: Place) -> str:
+    where = " ".join(part for part in lowest if part)
+    return f"{title}: under the roof of {where}, the lowest of them."
 
 
 def _compute_peak(lines: Sequence[RoofLine]) -> float:

@@ -148,3 +148,14 @@ def test_values_and_parameters_are_no_mathematics() -> None:
     axis = figure.axes[-1]
     for text in (axis.xaxis.label, *axis.get_xticklabels()):
         assert "$" in text.get_text() and not text.get_parse_math()
+
+
+def test_like_machines_share_the_lowest_roof_and_others_name_theirs() -> None:
+    nodes = [models.xeon_roof(f"n{n}", 1.1 - n / 100) for n in range(4)]
+    record = short("1", "2", factor=3)
+    _, texts = drawn(record._replace(roofs=nodes, about=models.about("n0", "n1", "n2", "n3")))
+    assert not any("(n" in text and "GFLOP/s" in text for text in texts)
+    assert any("under the roof of n3, the lowest of them." in text for text in texts)
+    old = models.xeon_roof("old", 0.4)
+    _, texts = drawn(record._replace(roofs=[*nodes[:1], old], about=models.about("n0", "old")))
+    assert {text.rpartition(" ")[2] for text in texts if "DRAM triad" in text} == {"(n0)", "(old)"}
