@@ -64,6 +64,12 @@ def test_stops_apart_or_on_one_spot_need_no_inset() -> None:
     assert not drawn(short("1"))[0].axes[0].child_axes
 
 
+def test_noise_is_not_enlarged() -> None:
+    figure, texts = drawn(short("1", "2", "4", factor=1.0001))
+    assert not figure.axes[0].child_axes and arrows(figure.axes[0]) == 0
+    assert "worker 1 … 4" in texts and not any("larger" in text for text in texts)
+
+
 def test_path_without_a_point_is_named_once() -> None:
     gone = Path("ps", [models.stop("1", models.no_point("ps:0"), None, None)], "no stop has a point")
     record = short("1", "2")
