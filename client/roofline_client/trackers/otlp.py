@@ -37,7 +37,7 @@ CONNECT_S = 5
 # Of each number the unit, in UCUM as OpenTelemetry asks for, and what it is.
 NUMBERS = {
     "examples_per_second": ("{example}/s", "Throughput in the steady steps"),
-    "steps_per_second": ("{step}/s", "Steady steps of a rank"),
+    "steps_per_second": ("{step}/s", "Steady steps of a rank, with the time between them"),
     "step_median_seconds": ("s", "Steady step, median"),
     "step_mean_seconds": ("s", "Steady step, mean"),
     "step_p95_seconds": ("s", "Steady step, 95th percentile"),
