@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from roofline.answers.roofline import RoofLine, Roofline, RoofPoint
 
 from ..errors import NothingToDraw
-from ..tables.names import clean, short_hosts
+from ..tables.names import clean, natural, short_hosts
 from . import caption, kernels, layout, legends, markers, omissions, roofs
 from .label_placement import Labels
 from .scales import Frame, around, performance, set_plane, shaped
@@ -146,7 +146,7 @@ def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str], list[st
         why = why or "no FLOPs are known"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
     # A GPU without points next to CPUs with some would be an empty panel.
-    keys = [key for key in keys if key in with_points]
+    keys = sorted((key for key in keys if key in with_points), key=lambda key: tuple(map(natural, key)))
 
     if len(keys) > MOST_PANELS:
         return _panels_by_machine(record, keys, lines, points, notes)

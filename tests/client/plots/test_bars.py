@@ -40,6 +40,20 @@ def test_bars_of_one_part_alone_are_a_sentence() -> None:
     assert len(drawn(record._replace(parts=alone), "breakdown")[0].axes) == 1  # rather than nothing
 
 
+def test_all_panels_show_the_same_of_many_ranks() -> None:
+    ranks = [f"worker:{n}" for n in range(40)]
+    record = models.breakdown(*ranks, kinds=["time", "traffic_by_level"])
+    factors = {rank: {"time": (1 + n) ** 2, "traffic_by_level": 1} for n, rank in enumerate(ranks)}
+    parts = [
+        p._replace(value=seen((p.value.value or 0.0) * factors[p.subject][p.kind], p.value.unit))
+        for p in record.parts
+    ]
+    figure, texts = drawn(record._replace(parts=parts), "breakdown")
+    time, traffic = ([label.get_text() for label in axis.get_yticklabels()] for axis in figure.axes)
+    assert time == traffic == ranks[:23:-1]
+    assert seen_text(texts, "Time: the 16 longest of 40 bars, and the same below.")
+
+
 def test_memory_accesses_have_their_word() -> None:
     part = models.breakdown("worker", kinds=["time"]).parts[0]._replace(kind="work_and_memory")
     parts = [

@@ -184,6 +184,12 @@ def test_many_nodes_of_one_machine_share_a_panel_under_the_lowest_roof() -> None
     assert seen_text(texts, "under the roof of n0, the lowest of them")
 
 
+def test_panels_are_in_order_of_their_nodes() -> None:
+    hosts = ["n10", "n1", "n0", "n2"]
+    figure, _ = drawn(roofline([point(f"worker:{n}", host=host) for n, host in enumerate(hosts)]))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["n0", "n1", "n2", "n10"]
+
+
 def gpus(count: int, host: str = "n0", scale: float = 8.0) -> tuple[list[RoofPoint], list[Roof]]:
     devices = [f"gpu {n}" for n in range(count)]
     points = [point(f"worker:{host}{n}", host=host, device=device) for n, device in enumerate(devices)]
