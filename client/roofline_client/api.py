@@ -33,9 +33,10 @@ class Client(Connection):
     def experiment(self, name: str = "", jobs: Sequence[str] = ()) -> ExperimentQuestions:
         """What can be asked about all jobs tagged experiment=NAME, or about these jobs. Raises Refused when
         neither or both are given."""
-        if bool(name) == bool(jobs):
+        names = several(jobs)  # columns of pandas are neither true nor false
+        if bool(name) == bool(names):
             raise Refused("which jobs? give an experiment's name or jobs=[...]")
-        return ExperimentQuestions(self, name, several(jobs))
+        return ExperimentQuestions(self, name, names)
 
     def jobs(self, newest: int = 0) -> Jobs:
         """All jobs the server knows, or so many, newest first: a list of `Job`. Raises ClientError."""

@@ -60,12 +60,19 @@ class Channel:
         self._access = None if access == NO_ACCESS else access
         options = (("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0))
         self.grpc_channel = open_channel(grpc, self.server, self._access, options)
+        self._closed = False
 
     def close(self) -> None:
+        self._closed = True
         self.grpc_channel.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientError(f"this client of {self.server} is closed: connect again to ask more")
 
     def stream(self, method: Any, request: Any) -> Iterator[Any]:
         """The messages that answer a question, as they come. Raises NotFound, Unreachable, Refused."""
+        self._check_open()
         # No deadline over all: an answer may take as long as its reader does. Each message has `timeout`.
         with OtherThread() as other:
             call = other.run(lambda: method(request))
@@ -81,6 +88,7 @@ class Channel:
 
     def ask(self, method: Any, request: Any) -> Any:
         """The message that answers a question. Raises NotFound, Unreachable, Refused."""
+        self._check_open()
 
         def asked() -> tuple[Any, dict[str, str]]:
             answer, call = method.with_call(request, timeout=self._timeout)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from roofline.answers.model_flops import ModelFlops
 
@@ -21,16 +22,25 @@ from .results.pieces import ExportResult, StepsResult, TimelineResult
 from .step_range import checked, parse_steps
 from .tables.names import several
 
-Steps = str | int | tuple[int | None, int | None]
+Steps = str | SupportsIndex | tuple[SupportsIndex | None, SupportsIndex | None]
 
 
 def step_range(steps: Steps) -> tuple[int | None, int | None]:
     """(first, last), inclusive, of "10:90", "10:", ":90", 10, (10, None), "all" or "". Raises UsageError."""
     if isinstance(steps, tuple):
-        if len(steps) != 2 or any(type(bound) not in (int, type(None)) for bound in steps):
-            raise UsageError(f"steps {steps!r} must be (FIRST, LAST), as (10, 90) or (10, None)")
-        return checked(*steps)
+        try:
+            first, last = map(_bound, steps)
+        except (TypeError, ValueError):
+            raise UsageError(f"steps {steps!r} must be (FIRST, LAST), as (10, 90) or (10, None)") from None
+        return checked(first, last)
     return parse_steps(str(steps))
+
+
+def _bound(step: SupportsIndex | None) -> int | None:
+    """A whole number of any type, as NumPy's. Raises TypeError."""
+    if isinstance(step, bool):
+        raise TypeError
+    return None if step is None else operator.index(step)
 
 
 class JobQuestions:

@@ -29,6 +29,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from roofline_client.trackers import otlp
 
 FOUND = Published(
@@ -147,6 +148,19 @@ def test_job_is_a_trace_of_steps_and_phases(collector: Collector) -> None:
     ]
     assert (phase.name, phase.parent_span_id) == ("input", second.span_id)
     assert (phase.start_time_unix_nano, phase.end_time_unix_nano) == (BEGIN + 11 * MS, BEGIN + 12 * MS)
+
+
+def test_span_of_a_failed_job_is_an_error(collector: Collector) -> None:
+    state = "failed: worker:1 exited with 1 after step 3"
+    otlp.write(FOUND._replace(tags={"state": state}), collector.url, timeline())
+    otlp.write(FOUND, collector.url, timeline())
+    failed, finished = (
+        [span for one in request.resource_spans for scope in one.scope_spans for span in scope.spans]
+        for request in collector.got["/v1/traces"]
+    )
+    error = Status.StatusCode.STATUS_CODE_ERROR
+    assert (failed[0].status.code, failed[0].status.message) == (error, state)
+    assert not [span for span in (*failed[1:], *finished) if span.status.code == error]
 
 
 def test_numbers_of_the_job_are_gauges_at_its_end(collector: Collector) -> None:

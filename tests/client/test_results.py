@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from roofline.answers.roofline import RoofPoint
 from roofline.v1 import query_pb2 as pb
 from roofline_client import Client, ClientError, Refused, connect
+from roofline_client.errors import UsageError
 from roofline_client.results import RooflineResult
 from roofline_client.tables.flat import SUFFIXES, UNITS
 
@@ -220,7 +221,14 @@ def test_report_is_a_row_a_rank() -> None:
 
 @pytest.mark.parametrize(
     ("given", "asked"),
-    [("", (None, None)), ("3:9", (3, 9)), (7, (7, 7)), ((3, None), (3, None)), (":9", (None, 9))],
+    [
+        ("", (None, None)),
+        ("3:9", (3, 9)),
+        (7, (7, 7)),
+        ((3, None), (3, None)),
+        (":9", (None, 9)),
+        (tuple(pd.Series([3, 9])), (3, 9)),
+    ],
 )
 def test_steps_are_said_in_several_ways(site: Asked, client: Client, given: Any, asked: Any) -> None:
     client.job(42).roofline(kind="hierarchical", points="phase", steps=given, ranks=["worker:0"])
@@ -234,6 +242,8 @@ def test_steps_are_said_in_several_ways(site: Asked, client: Client, given: Any,
 def test_experiment_is_a_name_or_jobs(site: Asked, client: Client) -> None:
     client.experiment(jobs=[1, "2"]).trajectory(over="batch", roles=["ps"])
     assert list(site.requests[-1].jobs) == ["1", "2"] and site.requests[-1].over == "batch"
+    client.experiment(jobs=pd.Series(["1", "2"])).trajectory(over="batch")
+    assert list(site.requests[-1].jobs) == ["1", "2"]
     client.experiment("scaling").time_roofline(over="batch")
     assert (site.requests[-1].experiment, site.requests[-1].subject.job) == ("scaling", "")
     for wrong in ({}, {"name": "a", "jobs": ["1"]}):
@@ -244,6 +254,17 @@ def test_experiment_is_a_name_or_jobs(site: Asked, client: Client) -> None:
 def test_steps_that_are_none(client: Client) -> None:
     with pytest.raises(Refused, match="FIRST:LAST"):
         client.job("42").roofline(steps="a:b")
+    for wrong in ((1, 2, 3), (1.5, None), ("1", "2"), (True, None)):
+        with pytest.raises(UsageError, match=r"must be \(FIRST, LAST\)"):
+            client.job("42").roofline(steps=wrong)  # type: ignore[arg-type]
+
+
+def test_a_closed_client_says_so(site: Asked) -> None:
+    with connect(site.address) as client:
+        job = client.job("42")
+    for ask in (job.report, lambda: job.steps().to_pandas()):
+        with pytest.raises(ClientError, match=r"this client of .* is closed: connect again"):
+            ask()
 
 
 # -- HTML ------------------------------------------------------------------------------------------

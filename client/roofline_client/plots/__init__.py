@@ -87,16 +87,20 @@ def draw(kind: str, record: Any, path: Path, with_caption: bool = True) -> None:
 def figure(kind: str, record: Any, with_caption: bool = True) -> Figure:
     """The plot as a figure. Raises ClientError when there is nothing to draw."""
     module = _module(kind)
-    from . import caption
+    from . import caption, style
 
-    with caption.wanted(with_caption):
+    with caption.wanted(with_caption), style.picture():
         made: Figure = module.figure(record)
     return made
 
 
 def draw_on(axes: Axes | Sequence[Axes], kind: str, record: Any) -> None:
     """Draw on these axes. Raises ClientError when there is nothing to draw, or not as many axes as panels."""
-    _module(kind).draw_on(axes, record)
+    module = _module(kind)
+    from . import style
+
+    with style.picture():
+        module.draw_on(axes, record)
 
 
 def _module(kind: str) -> Any:

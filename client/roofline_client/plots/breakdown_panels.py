@@ -51,8 +51,9 @@ def panels_of(record: Breakdown) -> tuple[list[BreakdownPanel], list[str]]:
     parts = [p._replace(part=readable[p.part]) if p.kind == KERNELS else p for p in record.parts]
     notes: list[str] = []
     panels = []
+    chosen: list[str] = []  # the first panel with too many bars chooses for all, so that they can be compared
     for kind in dict.fromkeys([*TITLES, *(part.kind for part in parts)]):
-        panel = _panel(kind, parts, notes)
+        panel = _panel(kind, parts, chosen, notes)
         if panel:
             panels.append(panel)
     # A sentence says better than a plot that all of every bar is the same part.
@@ -81,7 +82,9 @@ def _number(value: Value) -> float:
     return value.value or 0.0
 
 
-def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> BreakdownPanel | None:
+def _panel(
+    kind: str, parts: Sequence[BreakdownPart], chosen: list[str], notes: list[str]
+) -> BreakdownPanel | None:
     own = [part for part in parts if part.kind == kind]
     shown = [part for part in own if part.value.value is not None and part.value.value > 0]
     if any(part.share.value is not None for part in shown):  # next to parts of a whole: what is none of it
@@ -90,10 +93,13 @@ def _panel(kind: str, parts: Sequence[BreakdownPart], notes: list[str]) -> Break
         return None
     subjects = dict.fromkeys((part.subject, part.role) for part in shown)
     bars = [Bar(name, role, [p for p in shown if p.subject == name]) for name, role in subjects]
-    if len(bars) > MOST_BARS:
+    if len(bars) > MOST_BARS and not {bar.subject for bar in bars} & set(chosen):
         bars.sort(key=length, reverse=True)
-        notes.append(f"{title_of(kind)}: the {MOST_BARS} longest of {len(bars)} bars.")
-    bars = bars[:MOST_BARS]
+        chosen[:] = [bar.subject for bar in bars[:MOST_BARS]]
+        notes.append(f"{title_of(kind)}: the {MOST_BARS} longest of {len(bars)} bars, and the same below.")
+    if len(bars) > MOST_BARS:
+        by_subject = {bar.subject: bar for bar in bars}
+        bars = [by_subject[subject] for subject in chosen if subject in by_subject]
     colours = _colours(kind, [part for bar in bars for part in bar.parts])
     unseen = {name: most for name, most in _unseen(bars).items() if name in colours}
     if unseen:

@@ -48,11 +48,17 @@ class Caption(NamedTuple):
     command: str = ""  # shows all notes
 
 
-def of(about: About | None, *notes: Iterable[str], key: Sequence[str] = (), command: str = "") -> Caption:
-    """notes: the most important first; repetitions are removed."""
+def of(
+    about: About | None,
+    *notes: Iterable[str],
+    always: Sequence[str] = (),
+    key: Sequence[str] = (),
+    command: str = "",
+) -> Caption:
+    """notes: the most important first; repetitions are removed. always: what no figure may hide."""
     if not _WANTED.get():
-        return Caption([], ["; ".join(key) + "."] if key else [], [])
-    readable = (kernels.plain(clean(note)).strip() for some in notes for note in some)
+        return Caption([], ["; ".join(key) + "."] if key else [], list(always))
+    readable = (kernels.plain(clean(note)).strip() for some in (always, *notes) for note in some)
     different = dict.fromkeys(note for note in readable if note)
     keys = ["; ".join(key) + "."] if key else []
     return Caption(_about(about), keys, [cut(note) for note in different], command)

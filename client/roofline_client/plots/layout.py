@@ -29,6 +29,7 @@ from .scales import size
 LEFT, RIGHT, TOP, BELOW, GAP = 0.68, 0.24, 0.34, 0.52, 0.36  # inches; BELOW: ticks and name of an axis
 MOST_LINES = 6  # of a caption, without the key to numbers
 LINE = 1.32  # height of a line of the caption, in sizes of its text
+TITLE_LINE = style.TITLE * LINE / 72  # inches
 
 
 class Box(NamedTuple):
@@ -97,7 +98,7 @@ def finish(
 ) -> None:
     """Place title, panels, legend and caption, and give the figure its size.
 
-    below: inches from the lowest axes to the legend.
+    title: its lines, as of `title_lines`; below: inches from the lowest axes to the legend.
     """
     width = _right(boxes)
     bottom = max(box.top + box.height for box in boxes) + below
@@ -116,8 +117,12 @@ def finish(
         legend.set_bbox_to_anchor((left / width, 1 - bottom / height), figure.transFigure)
 
     looks: dict[str, Any] = {"parse_math": False, "va": "top", "ha": "left"}
-    size = min(style.TITLE, style.TITLE * room / max(room, _width(figure, title, style.TITLE)))
-    figure.text(left / width, 1 - 0.09 / height, clean(title), fontsize=max(7.0, size), **looks)
+    titles = title.split("\n")
+    widest = max(_width(figure, line, style.TITLE) for line in titles)
+    size = max(7.0, style.TITLE * room / max(room, widest))
+    for number, line in enumerate(titles):
+        y = 1 - (0.09 + number * TITLE_LINE) / height
+        figure.text(left / width, y, clean(line), fontsize=size, **looks)
     top = bottom + legend_height + 0.08
     for number, line in enumerate(lines):
         y = 1 - (top + number * line_height) / height
@@ -243,30 +248,37 @@ def name_panel(axis: Axes, text: str, pad: float = 4.0, colour: str = style.INK)
     axis.set_title(shortened(clean(text), 60), loc="left", pad=pad, **looks)
 
 
-def wrapped(figure: Figure, text: str, room: float) -> list[str]:
-    """The text of a caption in lines of at most `room` inches."""
+def title_lines(text: str, room: float) -> list[str]:
+    """A long title in lines of at most `room` inches, as it would be too small in one."""
+    scratch = Figure()
+    FigureCanvasAgg(scratch)
+    return wrapped(scratch, clean(text), room, style.TITLE)
+
+
+def wrapped(figure: Figure, text: str, room: float, size: float = style.CAPTION) -> list[str]:
+    """A text in lines of at most `room` inches; size: of its letters, those of a caption unless given."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
         # No line begins with the dot that separates two things.
-        if lines and (word == "·" or _width(figure, longer, style.CAPTION) <= room):
+        if lines and (word == "·" or _width(figure, longer, size) <= room):
             lines[-1] = longer
             continue
         # A word wider than a line is split.
-        most = max(1, int(len(word) * room / max(_width(figure, word, style.CAPTION) * 1.05, 1e-9)))
+        most = max(1, int(len(word) * room / max(_width(figure, word, size) * 1.05, 1e-9)))
         lines += [word[at : at + most] for at in range(0, len(word), most)]
     return lines
 
 
-def width_of(text: str, size: float) -> float:
+def width_of(text: str, size: float, weight: str = "normal") -> float:
     """Inches."""
     scratch = Figure()
     FigureCanvasAgg(scratch)
-    return _width(scratch, text, size)
+    return _width(scratch, text, size, weight)
 
 
-def _width(figure: Figure, text: str, size: float) -> float:
+def _width(figure: Figure, text: str, size: float, weight: str = "normal") -> float:
     renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    font = FontProperties(family=style.SETTINGS["font.family"], size=size)
+    font = FontProperties(family=style.SETTINGS["font.family"], size=size, weight=weight)
     width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / figure.dpi

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from roofline.answers.roofline import RoofLine, Roofline, RoofPoint
 
 from ..errors import NothingToDraw
-from ..tables.names import clean, short_hosts
+from ..tables.names import clean, natural, short_hosts
 from . import caption, kernels, layout, legends, markers, omissions, roofs
 from .label_placement import Labels
 from .scales import Frame, around, performance, set_plane, shaped
@@ -19,7 +19,10 @@ from .scales import Frame, around, performance, set_plane, shaped
 MOST_PANELS = 6
 SIZES = {1: 5.7, 2: 3.35}  # width of a panel by the number of columns, inches
 NARROW = 2.95
+ALIKE = 1.3  # roofs of like machines differ less, those of two generations of GPUs more
 FLATTEST, STEEPEST = 0.55, 0.68  # height over width of a panel
+
+Place = tuple[str, str]  # host, and device: "" CPUs, "gpu 0"
 
 
 class RooflinePanel(NamedTuple):
@@ -51,7 +54,7 @@ class RooflineKind(NamedTuple):
 
 def figure(kind: RooflineKind, record: Roofline) -> Figure:
     """Raises NothingToDraw when there is nothing to draw."""
-    panels, not_drawn = panels_of(record)
+    panels, not_drawn, missing = panels_of(record)
     frame, ratio = shaped(around(_frame(panel) for panel in panels), FLATTEST, STEEPEST)
     columns = min(len(panels), 3)
     width = SIZES.get(columns, NARROW)
@@ -69,14 +72,16 @@ def figure(kind: RooflineKind, record: Roofline) -> Figure:
             kind="" if record.kind == "classic" else record.kind,
             points="" if points == "rank" else points,
         )
-        under = caption.of(record.about, not_drawn, notes, record.notes, key=key, command=command)
+        under = caption.of(
+            record.about, missing, notes, record.notes, always=not_drawn, key=key, command=command
+        )
         layout.finish(made, axes, boxes, title, handles, under)
     return made
 
 
 def draw_on(kind: RooflineKind, axes: Axes | Sequence[Axes], record: Roofline) -> None:
     """Draw on the caller's axes, one for each panel. Raises ClientError when their number differs."""
-    panels, _ = panels_of(record)
+    panels, *_ = panels_of(record)
     given = layout.axes_list(axes, len(panels), "each node or device")
     frames = [shaped(_frame(p), *[layout.ratio(axis)] * 2)[0] for p, axis in zip(panels, given, strict=True)]
     with layout.settings():
@@ -123,8 +128,11 @@ def _frame(panel: RooflinePanel) -> Frame:
     return roofs.frame_of(panel.lines, (place for p in panel.points for place in markers.extent(p)))
 
 
-def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
-    """The panels, and notes on what is not drawn. Raises NothingToDraw when there is nothing to draw."""
+def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str], list[str]]:
+    """The panels, a note on panels that are not drawn, and notes on points that are not.
+
+    Raises NothingToDraw when there is nothing to draw.
+    """
     renamed = kernels.renamed(record.points)
     points = [p for p in renamed if markers.can_be_drawn(p)]
     notes = omissions.missing(renamed)
@@ -138,7 +146,7 @@ def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
         why = why or "no FLOPs are known"
         raise NothingToDraw(f"nothing to draw: {clean(why)}")
     # A GPU without points next to CPUs with some would be an empty panel.
-    keys = [key for key in keys if key in with_points]
+    keys = sorted((key for key in keys if key in with_points), key=lambda key: tuple(map(natural, key)))
 
     if len(keys) > MOST_PANELS:
         return _panels_by_machine(record, keys, lines, points, notes)
@@ -149,33 +157,75 @@ def panels_of(record: Roofline) -> tuple[list[RooflinePanel], list[str]]:
         own = [p for p in points if (p.host, p.device) == key]
         title = ", ".join(part for part in (names[clean(host)], clean(device)) if part)
         panels.append(RooflinePanel(title, lines.get(key, []), own, hidden.get(key, [])))
-    return panels, notes
+    return panels, [], notes
 
 
 def _panels_by_machine(
     record: Roofline,
-    keys: Sequence[tuple[str, str]],
-    lines: dict[tuple[str, str], list[RoofLine]],
+    keys: Sequence[Place],
+    lines: dict[Place, list[RoofLine]],
     points: Sequence[RoofPoint],
     notes: list[str],
-) -> tuple[list[RooflinePanel], list[str]]:
+) -> tuple[list[RooflinePanel], list[str], list[str]]:
     """A panel for each kind of machine, under the lowest roof among them."""
     models = {m.host: m.cpu_model for m in record.about.machines}
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for host, device in keys:
-        groups.setdefault((models.get(host, ""), device), []).append((host, device))
     panels = []
-    for (model, device), members in groups.items():
-        with_roof = [key for key in members if lines.get(key)]
-        lowest = min(with_roof, key=lambda key: _compute_peak(lines[key]), default=members[0])
+    for model, members in like_machines(keys, lines, models):
+        lowest = lowest_of(members, lines)
         own = [p for p in points if (p.host, p.device) in members]
-        what = ", ".join(part for part in (clean(model) or "CPU not named", clean(device)) if part)
-        panels.append(RooflinePanel(f"{len(members)} × {what}", lines.get(lowest, []), own))
-        notes.append(f"{len(members)} × {what}: under the roof of {lowest[0]}, the lowest of them.")
+        title = title_of_machines(members, model)
+        panels.append(RooflinePanel(title, lines.get(lowest, []), own))
+        if len(members) > 1:
+            notes.append(lowest_note(title, lowest))
     panels.sort(key=lambda panel: len(panel.points), reverse=True)
-    if len(panels) > MOST_PANELS:
-        notes.append(f"{len(panels) - MOST_PANELS} more kinds of machines are not drawn.")
-    return panels[:MOST_PANELS], notes
+    more = len(panels) - MOST_PANELS
+    more_kinds = f"{more} more kind{'s' if more > 1 else ''} of machines"
+    not_drawn = [f"{more_kinds} {'are' if more > 1 else 'is'} not drawn."] if more > 0 else []
+    return panels[:MOST_PANELS], not_drawn, notes
+
+
+def like_machines(
+    keys: Sequence[Place], lines: dict[Place, list[RoofLine]], models: dict[str, str]
+) -> list[tuple[str, list[Place]]]:
+    """Machines of one model of CPU and about one roof; GPUs, whose model nobody names, by their roofs."""
+    groups: list[tuple[str, list[Place]]] = []
+    for key in keys:
+        host, device = key
+        model = "" if device else models.get(host, "")
+        for of_group, members in groups:
+            same_kind = bool(members[0][1]) == bool(device) and of_group == model
+            if same_kind and _alike(lines.get(members[0], []), lines.get(key, [])):
+                members.append(key)
+                break
+        else:
+            groups.append((model, [key]))
+    return groups
+
+
+def _alike(one: Sequence[RoofLine], other: Sequence[RoofLine]) -> bool:
+    """Whether the lines of two roofs are as high, but for the spread of measurements."""
+    heights = {line.name: roofs.height(line) for line in one if line.binding}
+    both = [(heights[x.name], roofs.height(x)) for x in other if x.binding and x.name in heights]
+    return all(max(pair) <= ALIKE * min(pair) for pair in both) if both else bool(one) == bool(other)
+
+
+def lowest_of(members: Sequence[Place], lines: dict[Place, list[RoofLine]]) -> Place:
+    with_roof = [key for key in members if lines.get(key)]
+    return min(with_roof, key=lambda key: _compute_peak(lines[key]), default=members[0])
+
+
+def title_of_machines(members: Sequence[Place], model: str) -> str:
+    if not members[0][1]:
+        return f"{len(members)} × {clean(model) or 'CPU not named'}"
+    if len(members) == 1:
+        return ", ".join(map(clean, members[0]))
+    nodes = len({host for host, _ in members})
+    return f"{len(members)} × GPU" + (f" on {nodes} nodes" if nodes > 1 else "")
+
+
+def lowest_note(title: str, lowest: Place) -> str:
+    where = " ".join(part for part in lowest if part)
+    return f"{title}: under the roof of {where}, the lowest of them."
 
 
 def _compute_peak(lines: Sequence[RoofLine]) -> float:

@@ -14,6 +14,7 @@ from roofline.answers.trajectory import Stop
 from ..tables.names import clean
 from . import markers, shapes, style
 from .label_placement import Labels, straight_pieces
+from .scales import tick
 from .shapes import Array, Texts
 
 Path = tuple[str, list[Stop]]  # role, and its stops that can be drawn
@@ -22,6 +23,7 @@ ARROW = 6.0  # points an arrow needs between two markers
 SHORT = 34.0  # points: the stops of a shorter path are distinct only in an inset
 INSET, HEAD = 72.0, 11.0  # width of an inset and height of its title, points
 MOST_INSETS = 2
+SAME = 1.05  # stops within this factor differ by no more than their noise, which an inset would enlarge
 
 
 def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
@@ -30,7 +32,7 @@ def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
     for path in paths:
         _draw_path(axis, labels, path)
         places, gaps = _places(path[1]), _gaps(labels, path[1])
-        if not gaps or max(gaps) < 1e-3 or min(gaps) >= SMALLEST + ARROW:
+        if not gaps or _on_one_spot(path[1]) or min(gaps) >= SMALLEST + ARROW:
             continue
         if max(labels.distance(places[0], place) for place in places) < SHORT:
             short.append(path)
@@ -44,7 +46,7 @@ def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
     for path in paths:
         role, stops = path
         colour, size = style.colour(role), _marker_size(_gaps(labels, stops))
-        if path in enlarged:
+        if path in enlarged or (len(stops) > 1 and _on_one_spot(stops)):
             middle = stops[len(stops) // 2]
             labels.at_point(
                 *markers.place(middle.point), f"{role} {stops[0].at} … {stops[-1].at}", colour, size
@@ -60,6 +62,11 @@ def draw(axis: Axes, labels: Labels, paths: Sequence[Path]) -> bool:
 
 def _places(stops: Sequence[Stop]) -> list[tuple[float, float]]:
     return [markers.place(stop.point) for stop in stops]
+
+
+def _on_one_spot(stops: Sequence[Stop]) -> bool:
+    logs = np.log10(_places(stops))
+    return bool((np.ptp(logs, axis=0) <= math.log10(SAME)).all())
 
 
 def _gaps(labels: Labels, stops: Sequence[Stop]) -> list[float]:
@@ -117,7 +124,7 @@ def _draw_inset(axis: Axes, labels: Labels, place: tuple[float, float], path: Pa
     ends = _places(stops)[0], farthest
     factor = own.distance(*ends) / labels.distance(*ends)
     looks: dict[str, Any] = {"fontsize": style.SMALL - 0.5, "color": colour, "parse_math": False}
-    inset.set_title(f"{clean(role)}, {factor:.2g}× larger", pad=2.0, **looks)
+    inset.set_title(f"{clean(role)}, {tick(float(f'{factor:.2g}'))}× larger", pad=2.0, **looks)
     _draw_path(inset, own, path)
     size = _marker_size(_gaps(own, stops))
     for number, stop in enumerate(stops):

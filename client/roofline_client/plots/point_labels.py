@@ -127,13 +127,16 @@ def _with_names(spots: Sequence[Spot], start: int) -> list[NamedSpot]:
             own = [Spot(point.label, [point], point) for point in ends]
         kept += own
 
+    several_roles = len({spot.middle.role for spot in spots}) > 1
     named = []
     number = start
     for spot in kept[:MOST_NAMED]:
         name = clean(spot.name)
         # Sizes next to a marker are many numbers in little room.
         if len(name) > LONGEST_NAME or "×" in name:
-            named.append(NamedSpot(spot, f"{number}", f"{number} {shortened(name, LONGEST_KEY)}"))
+            of_role = spot.middle.kind == "kernel" and several_roles and spot.middle.role
+            whose = f" ({clean(spot.middle.role)})" if of_role else ""
+            named.append(NamedSpot(spot, f"{number}", f"{number} {shortened(name, LONGEST_KEY)}{whose}"))
             number += 1
         else:
             named.append(NamedSpot(spot, name, ""))

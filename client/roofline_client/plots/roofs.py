@@ -125,7 +125,7 @@ def _is_visible(line: RoofLine, frame: Frame) -> bool:
 
 
 def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Frame) -> None:
-    has_ridge = any(map(is_slanting, lines))
+    fastest = max(map(height, filter(is_slanting, lines)), default=0.0)
     lines = [line for line in lines if _is_visible(line, frame)]
     drawn: dict[int, Line2D] = {}
     for line in lines:
@@ -135,7 +135,8 @@ def draw_roof(axis: Axes, labels: Labels, lines: Sequence[RoofLine], frame: Fram
             right = min(line.intensity[-1], right)
             up = left * height(line), right * height(line)
         else:
-            left = max(line.intensity[0], left) if has_ridge else left
+            if fastest:  # the memory at which the line begins may be too close to another to be drawn
+                left = max(line.intensity[0], line.flops[0] / fastest, left)
             up = line.flops[0], line.flops[0]
         zorder = 2.1 if line.binding else 2
         drawn[id(line)] = Line2D((left, right), up, **_looks(line), solid_capstyle="butt", zorder=zorder)

@@ -1,4 +1,5 @@
 """Colours, markers and sizes: a role has one colour and one marker in every kind of plot, a phase one colour.
+Roles that users name differ within a picture; only if two names collide may they differ between pictures.
 
 Colour-blind readers can distinguish them: roles have the colours of Okabe and Ito, parts some close to Tol's
 "light" ones, which no role has. Neighbouring parts also differ in brightness, so that they are distinct when
@@ -7,6 +8,10 @@ printed in grey. Roles then still have their markers.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 ROLES = {
@@ -17,7 +22,10 @@ ROLES = {
     "ddp": ("#E69F00", "D"),
     "evaluator": ("#56B4E9", "P"),
 }
-UNKNOWN_ROLE = ("#4D4D4D", "X")
+NO_ROLE = ("#4D4D4D", "X")
+# Roles that users name.
+MORE_COLOURS = ("#332288", "#117733", "#661100", "#7A4FBF", "#B5651D", "#4D4D4D")
+MORE_MARKERS = (">", "p", "*", "<", "h", "X")
 LEVEL_MARKERS = {
     "l1": "o",
     "l2": "s",
@@ -100,12 +108,48 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
+Look = tuple[str, str]  # colour and marker
+# The looks of the roles that users name, in the picture that is being made.
+_OWN_LOOKS: ContextVar[dict[str, Look] | None] = ContextVar("looks of roles", default=None)
+
+
+@contextmanager
+def picture() -> Iterator[None]:
+    """Roles of pictures that are made in the block differ in their looks, those that users name too."""
+    before = _OWN_LOOKS.set({})
+    try:
+        yield
+    finally:
+        _OWN_LOOKS.reset(before)
+
+
 def colour(role: str) -> str:
-    return ROLES.get(role, UNKNOWN_ROLE)[0]
+    return _look(role)[0]
 
 
 def marker(role: str) -> str:
-    return ROLES.get(role, UNKNOWN_ROLE)[1]
+    return _look(role)[1]
+
+
+def _look(role: str) -> Look:
+    if role in ROLES or not role:
+        return ROLES.get(role, NO_ROLE)
+    looks = _OWN_LOOKS.get()
+    if looks is None:
+        return next(_looks_for(role))
+    if role not in looks:
+        free = (look for look in _looks_for(role) if look not in looks.values())
+        looks[role] = next(free, NO_ROLE)
+    return looks[role]
+
+
+def _looks_for(role: str) -> Iterator[Look]:
+    """First the look that the name of the role gives, so that it is mostly the same in every picture."""
+    count = len(MORE_COLOURS)
+    first = zlib.crc32(role.encode())
+    for shift in range(count):
+        for at in range(first, first + count):
+            yield MORE_COLOURS[at % count], MORE_MARKERS[(at + shift) % count]
 
 
 def part_colour(part: str, at: int) -> str:
@@ -114,7 +158,7 @@ def part_colour(part: str, at: int) -> str:
 
 
 def level_marker(level: str) -> str:
-    return LEVEL_MARKERS.get(level, UNKNOWN_ROLE[1])
+    return LEVEL_MARKERS.get(level, NO_ROLE[1])
 
 
 def shade(at: int, count: int) -> str:

@@ -47,9 +47,8 @@ def figure(record: TimeRoofline) -> Figure:
         title = caption.title(what, record.about, where)
         points = next((point.kind for panel in record.panels for point in panel.points), "")
         command = caption.command("roofline", record.about, kind="time", points=points, over=record.over)
-        if more:
-            notes.insert(0, f"{more} more panel{'s are' if more > 1 else ' is'} not drawn.")
-        under = caption.of(record.about, notes, record.notes, key=key, command=command)
+        not_drawn = [f"{more} more panel{'s are' if more > 1 else ' is'} not drawn."] if more else []
+        under = caption.of(record.about, notes, record.notes, always=not_drawn, key=key, command=command)
         layout.finish(made, axes, boxes, title, handles, under)
     return made
 

@@ -83,8 +83,9 @@ def draw_points(
 
     key: list[str] = []
     # Points come sorted by time, the longest first. The last point of a sweep has the name.
+    several_roles = len({point.role for point in points}) > 1
     named = [
-        (sweep[-1], _name_of(sweep, over, key, start, sign))
+        (sweep[-1], _name_of(sweep, over, key, start, sign, several_roles))
         for sweep, (_, sign) in list(zip(sweeps, shapes, strict=True))[:MOST_NAMED]
     ]
     values = [(p, clean(p.at)) for sweep in sweeps for p in sweep[:-1]]
@@ -117,10 +118,12 @@ def _shapes(sweeps: Sequence[Sequence[TimePoint]]) -> list[tuple[str, str]]:
     return [(style.marker(sweep[0].role), "") for sweep in sweeps]
 
 
-def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int, shape: str) -> str:
+def _name_of(
+    sweep: Sequence[TimePoint], over: str, key: list[str], start: int, shape: str, with_role: bool
+) -> str:
     """The name at the last point of a sweep: its label, or a short sign that is added to the key.
 
-    shape: the sign of its marker, for the key.
+    shape: the sign of its marker, for the key; with_role: the key says whose kernel it is.
     """
     point, swept = sweep[-1], len(sweep) > 1
     name = clean(point.label)
@@ -135,7 +138,8 @@ def _name_of(sweep: Sequence[TimePoint], over: str, key: list[str], start: int, 
     launches = f" in {point.launches:,} launches" if point.launches != 1 else ""
     where = f" at {clean(over)} {clean(point.at)}" if swept and over else ""
     bound = f", {clean(point.bound)}" if point.bound else ""
-    details = f"{units.show(point.time)}{launches}{where}{bound}"
+    role = f"{clean(point.role)}, " if with_role and point.role else ""
+    details = f"{role}{units.show(point.time)}{launches}{where}{bound}"
     key.append(f"{shape}{sign} {shortened(name, LONGEST_KEY)} ({details})")
     return sign + value
 

@@ -16,7 +16,7 @@ from roofline.answers.trajectory import Path, Stop, Trajectory
 from ..errors import NothingToDraw
 from ..tables.names import clean
 from ..tables.trajectories import node_or_gpu
-from . import caption, layout, legends, markers, omissions, paths, roofs, scaling_curves, style
+from . import caption, layout, legends, markers, omissions, panels, paths, roofs, scaling_curves, style
 from .label_placement import Labels, shortened
 from .roofline import across_of
 from .scales import Frame, performance, set_plane, shaped
@@ -27,7 +27,7 @@ FLATTEST, STEEPEST = 0.72, 1.1
 
 def figure(record: Trajectory) -> Figure:
     """The plane, and throughput and efficiency if they are known. Raises ClientError without a path."""
-    lines, frame = _plane(record)
+    lines, frame, roof_notes = _plane(record)
     frame, ratio = shaped(frame, FLATTEST, STEEPEST)
     every = scaling_curves.curves_of(record.paths)
     curves = scaling_curves.in_one_unit(every)
@@ -46,6 +46,7 @@ def figure(record: Trajectory) -> Figure:
         notes = [
             *_missing(record),
             *_precision_notes(record, lines),
+            *roof_notes,
             *roofs.outside(lines, frame),
             *scaling_curves.unit_notes(every, record.over),
             *scaling_curves.absence_notes(curves, lower),
@@ -62,7 +63,7 @@ def figure(record: Trajectory) -> Figure:
 def draw_on(axes: Axes | Sequence[Axes], record: Trajectory) -> None:
     """Draw the plane alone on these axes. Errors as of `figure`."""
     (axis,) = layout.axes_list(axes, 1, "the plane")
-    lines, frame = _plane(record)
+    lines, frame, _ = _plane(record)
     frame, _ = shaped(frame, *[layout.ratio(axis)] * 2)
     with layout.settings():
         legends.on(axis, _draw_plane(axis, record, lines, frame))
@@ -72,22 +73,35 @@ def _shown(path: Path) -> list[Stop]:
     return [stop for stop in path.stops if markers.can_be_drawn(stop.point)]
 
 
-def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame]:
-    """The ceilings, and the plane that holds them and all stops."""
+def _plane(record: Trajectory) -> tuple[list[RoofLine], Frame, list[str]]:
+    """The ceilings, the plane that holds them and all stops, and notes on the ceilings."""
     stops = [stop for path in record.paths for stop in _shown(path)]
     if not stops:
         why = caption.joined([*_missing(record), *record.notes][:3])
         raise NothingToDraw(f"nothing to draw: {clean(why or 'no job has FLOPs and bytes of a role')}")
-    several = len({roof.host for roof in record.roofs}) > 1
-    lines = []
-    for roof in record.roofs:
-        for line in roofs.drawable(roof):
-            if not several:
-                lines.append(line)
-            elif line.binding:
-                # Several machines: each line names its own.
-                lines.append(line._replace(label=f"{line.label} ({shortened(clean(roof.host), 12)})"))
-    return lines, roofs.frame_of(lines, (place for stop in stops for place in markers.extent(stop.point)))
+    lines, notes = _roof_lines(record)
+    places = (place for stop in stops for place in markers.extent(stop.point))
+    return lines, roofs.frame_of(lines, places), notes
+
+
+def _roof_lines(record: Trajectory) -> tuple[list[RoofLine], list[str]]:
+    """The lowest roof of each kind of machines, and notes on those that share one."""
+    by_place = {(roof.host, roof.device): roofs.drawable(roof) for roof in record.roofs}
+    models = {machine.host: machine.cpu_model for machine in record.about.machines}
+    kinds = panels.like_machines(list(by_place), by_place, models)
+    lines, notes = [], []
+    for model, members in kinds:
+        lowest = panels.lowest_of(members, by_place)
+        title = panels.title_of_machines(members, model)
+        if len(members) > 1:
+            notes.append(panels.lowest_note(title, lowest))
+        if len(kinds) == 1:
+            return by_place[lowest], notes
+        # Each line names its machines.
+        name = shortened(title if len(members) > 1 else clean(" ".join(filter(None, lowest))), 20)
+        own = [line for line in by_place[lowest] if line.binding]
+        lines += [line._replace(label=f"{line.label} ({name})") for line in own]
+    return lines, notes
 
 
 def _draw_plane(axis: Axes, record: Trajectory, lines: Sequence[RoofLine], frame: Frame) -> list[Artist]:

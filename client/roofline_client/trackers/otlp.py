@@ -37,7 +37,7 @@ CONNECT_S = 5
 # Of each number the unit, in UCUM as OpenTelemetry asks for, and what it is.
 NUMBERS = {
     "examples_per_second": ("{example}/s", "Throughput in the steady steps"),
-    "steps_per_second": ("{step}/s", "Steady steps of a rank"),
+    "steps_per_second": ("{step}/s", "Steady steps of a rank, with the time between them"),
     "step_median_seconds": ("s", "Steady step, median"),
     "step_mean_seconds": ("s", "Steady step, mean"),
     "step_p95_seconds": ("s", "Steady step, 95th percentile"),
@@ -169,7 +169,9 @@ class _JobTrace:
 
         found, resource = self._found, Resource(self._about)
         when = (found.begin_ns, found.end_ns)
-        yield self._span(f"job {found.job}", self._root, self._above, resource, when, {})
+        state = found.tags.get("state", "")
+        error = state if "failed" in state else ""
+        yield self._span(f"job {found.job}", self._root, self._above, resource, when, {}, error)
         resources: dict[str, Any] = {}
         for row in (row for chunk in chunks for row in chunk.records()):
             rank = str(row["rank"])
@@ -208,10 +210,18 @@ class _JobTrace:
         )
 
     def _span(
-        self, name: str, context: Any, parent: Any, resource: Any, when: tuple[int, int], attributes: Any
+        self,
+        name: str,
+        context: Any,
+        parent: Any,
+        resource: Any,
+        when: tuple[int, int],
+        attributes: Any,
+        error: str = "",
     ) -> Any:
         from opentelemetry.sdk.trace import ReadableSpan
         from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+        from opentelemetry.trace import Status, StatusCode
 
         return ReadableSpan(
             name=name,
@@ -222,6 +232,7 @@ class _JobTrace:
             start_time=when[0],
             end_time=max(when),
             instrumentation_scope=InstrumentationScope(SCOPE),
+            status=Status(StatusCode.ERROR, error) if error else Status(),
         )
 
     def metrics(self) -> Any:

@@ -39,14 +39,16 @@ def published(report: Report, of_all: Utilisation | None) -> Published:
     headline = ""
     if verdict is not None:
         _add(metrics, {name: getattr(verdict, field) for name, field in METRICS.items()})
-        if seconds := verdict.step_mean.value:
-            metrics["steps_per_second"] = 1 / seconds
         metrics |= _parts(verdict.accounts)
         headline, tags["verdict"] = verdict.headline, verdict.kind
         if verdict.bottleneck is not None:
             tags["bottleneck"] = verdict.bottleneck.kind
             _add(metrics, {"bottleneck_share": verdict.bottleneck.share})
     if of_all is not None:
+        # From step to step, with the time between steps, as examples per second are counted.
+        seconds = next((one.value.value for one in of_all.measures if one.name == "step"), None)
+        if seconds:
+            metrics["steps_per_second"] = 1 / seconds
         _add(metrics, {one.name: one.value for one in of_all.measures if one.name in OF_PEAKS})
     for role in report.roles:
         metrics[f"ranks/{role.role}"] = role.ranks

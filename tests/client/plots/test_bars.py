@@ -8,7 +8,9 @@ from itertools import pairwise
 import pytest
 from matplotlib.patches import Polygon
 from roofline.answers.tables import TableChunk
+from roofline_client.plots import style
 
+from .. import verdicts
 from ..chunks import chunk
 from ..reports import absent, seen
 from . import models
@@ -37,6 +39,20 @@ def test_bars_of_one_part_alone_are_a_sentence() -> None:
     assert seen_text(texts, "All of one kind: FLOPs by vector width (512-bit, 2.05 GFLOP to 4.1 GFLOP).")
     alone = [p for p in parts if p.kind != "time"]
     assert len(drawn(record._replace(parts=alone), "breakdown")[0].axes) == 1  # rather than nothing
+
+
+def test_all_panels_show_the_same_of_many_ranks() -> None:
+    ranks = [f"worker:{n}" for n in range(40)]
+    record = models.breakdown(*ranks, kinds=["time", "traffic_by_level"])
+    factors = {rank: {"time": (1 + n) ** 2, "traffic_by_level": 1} for n, rank in enumerate(ranks)}
+    parts = [
+        p._replace(value=seen((p.value.value or 0.0) * factors[p.subject][p.kind], p.value.unit))
+        for p in record.parts
+    ]
+    figure, texts = drawn(record._replace(parts=parts), "breakdown")
+    time, traffic = ([label.get_text() for label in axis.get_yticklabels()] for axis in figure.axes)
+    assert time == traffic == ranks[:23:-1]
+    assert seen_text(texts, "Time: the 16 longest of 40 bars, and the same below.")
 
 
 def test_memory_accesses_have_their_word() -> None:
@@ -205,3 +221,45 @@ def test_names_of_ranks_are_no_mathematics() -> None:
     figure, texts = drawn(record, "account")
     assert r"$\x$:0" in texts
     assert not any(text.get_parse_math() for text in figure.axes[0].get_yticklabels())
+
+
+def test_names_and_headline_of_an_account_are_whole_however_long() -> None:
+    ranks = [f"worker:{n}" for n in range(100, 120)]
+    record = models.account(ranks)
+    found = record.report.verdict
+    assert found is not None and found.bottleneck is not None
+    headline = f"more CPU time on {', '.join(ranks[:4])} and 5 more: in kernels or in Python, not separable"
+    slow = found._replace(headline=headline, bottleneck=found.bottleneck._replace(rank=", ".join(ranks[:8])))
+    figure, texts = drawn(
+        record._replace(report=record.report._replace(verdict=slow, job="j" * 90)), "account"
+    )
+    title = [text for text in figure.texts if text.get_fontsize() == style.TITLE]
+    assert " ".join(text.get_text() for text in title).endswith(headline)
+    bold = {text.get_text() for text in figure.axes[0].get_yticklabels() if text.get_fontweight() == "bold"}
+    assert bold == set(ranks[:8]) & texts
+
+
+def test_an_account_of_short_steps_is_in_microseconds() -> None:
+    record = models.account()
+    found = record.report.verdict
+    assert found is not None
+    short = [verdicts.account("worker:0", 90e-6, compute=0.9, other=0.1)]
+    verdict = found._replace(accounts=short)
+    _, texts = drawn(record._replace(report=record.report._replace(verdict=verdict)), "account")
+    assert "Mean of a steady step (µs)" in texts and "20" in texts
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "steps"),
+    [
+        (None, None, "a steady step"),
+        (0, None, "all steps"),
+        (3, 60, "steps 3 to 60"),
+        (3, None, "steps 3 to the last"),
+        (None, 60, "steps 0 to 60"),
+        (5, 5, "step 5"),
+    ],
+)
+def test_an_account_says_of_which_steps_it_is(first: int | None, last: int | None, steps: str) -> None:
+    figure, _ = drawn(models.account(first_step=first, last_step=last), "account")
+    assert figure.axes[0].get_xlabel() == f"Mean of {steps} (ms)"

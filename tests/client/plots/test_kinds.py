@@ -7,7 +7,8 @@ import math
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from roofline.answers.roofline import RoofPoint
+from roofline.answers.roofline import Roof, RoofPoint
+from roofline_client import plots
 from roofline_client.errors import NothingToDraw
 from roofline_client.plots.point_labels import names_of, spots_of
 from roofline_client.tables.names import short_hosts
@@ -181,6 +182,42 @@ def test_many_nodes_of_one_machine_share_a_panel_under_the_lowest_roof() -> None
     figure, texts = drawn(roofline(points, roofs))
     assert len(figure.axes) == 1 and len(markers(figure.axes[0])) == 9
     assert seen_text(texts, "under the roof of n0, the lowest of them")
+
+
+def test_panels_are_in_order_of_their_nodes() -> None:
+    hosts = ["n10", "n1", "n0", "n2"]
+    figure, _ = drawn(roofline([point(f"worker:{n}", host=host) for n, host in enumerate(hosts)]))
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["n0", "n1", "n2", "n10"]
+
+
+def gpus(count: int, host: str = "n0", scale: float = 8.0) -> tuple[list[RoofPoint], list[Roof]]:
+    devices = [f"gpu {n}" for n in range(count)]
+    points = [point(f"worker:{host}{n}", host=host, device=device) for n, device in enumerate(devices)]
+    return points, [xeon_roof(host, scale * (1 + n / 100))._replace(device=d) for n, d in enumerate(devices)]
+
+
+@pytest.mark.slow
+def test_all_like_gpus_share_a_panel_and_others_have_their_own() -> None:
+    points, roofs = gpus(8)
+    more_points, more_roofs = gpus(8, "n1")
+    old_points, old_roofs = gpus(1, "n2", 3.0)
+    all_points, all_roofs = [*points, *more_points, *old_points], [*roofs, *more_roofs, *old_roofs]
+    figure, texts = drawn(roofline(all_points, all_roofs))
+    titles = [axis.get_title(loc="left") for axis in figure.axes]
+    assert titles == ["16 × GPU on 2 nodes", "n2, gpu 0"]
+    assert [len(markers(axis)) for axis in figure.axes] == [16, 1]
+    assert seen_text(texts, "16 × GPU on 2 nodes: under the roof of n0 gpu 0, the lowest of them.")
+
+
+@pytest.mark.slow
+def test_a_picture_without_caption_says_how_many_kinds_of_machines_it_leaves_out() -> None:
+    several = [gpus(1, f"n{n}", 2.0**n) for n in range(8)]
+    record = roofline(
+        [p for points, _ in several for p in points], [r for _, roofs in several for r in roofs]
+    )
+    figure = plots.figure("roofline", record, with_caption=False)
+    assert len(figure.axes) == 6
+    assert "2 more kinds of machines are not drawn." in [text.get_text() for text in figure.texts]
 
 
 def test_node_without_a_roof_says_so() -> None:

@@ -8,8 +8,18 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from roofline.answers.roofline import Roof, RoofLine
-from roofline_client.plots.roofs import DISTINCT, DISTINCT_THEORY, drawable, frame_of, outside, worth_drawing
+from roofline_client.plots.label_placement import Labels
+from roofline_client.plots.roofs import (
+    DISTINCT,
+    DISTINCT_THEORY,
+    draw_roof,
+    drawable,
+    frame_of,
+    outside,
+    worth_drawing,
+)
 from roofline_client.plots.scales import shaped
 
 from ..reports import PEAK, compute_line, memory_line
@@ -122,3 +132,13 @@ def test_memory_alone_does_not_stretch_the_frame() -> None:
     """Without a compute ceiling the server lets memory lines run to the highest intensity there is."""
     line = memory_line(40e9, 40e9 * 2**12)
     assert frame_of([line], [(24.0, 3e11)]).right == frame_of([], [(24.0, 3e11)]).right
+
+
+def test_a_flat_line_begins_at_a_slope_that_is_drawn() -> None:
+    flat = compute_line(1e12, binding=True, name="top")._replace(intensity=[1.0, 1e4])
+    slope = memory_line(1e11, 1e12, binding=True)  # the faster memory, whose ridge is at 1, is not drawn
+    axis = Figure().add_subplot()
+    axis.set(xscale="log", yscale="log", xlim=(0.1, 1e3), ylim=(1e9, 1e13))
+    draw_roof(axis, Labels(axis), [flat, slope], frame_of([flat, slope], [(5.0, 1e11)]))
+    (drawn,) = (line for line in axis.lines if len(set(line.get_ydata())) == 1)
+    assert drawn.get_xdata()[0] == pytest.approx(10.0)

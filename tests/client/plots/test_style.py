@@ -29,5 +29,28 @@ def test_roles_differ_in_their_markers() -> None:
     assert len({marker for _, marker in style.ROLES.values()}) == len(style.ROLES)
 
 
+ROLES = [*style.ROLES, "actor", "critic", "reward", *(f"role{n}" for n in range(20))]
+
+
+def test_roles_that_users_name_differ_too() -> None:
+    with style.picture():
+        looks = [(style.colour(role), style.marker(role)) for role in ROLES]
+        assert len(set(looks)) == len(ROLES)
+        assert looks == [(style.colour(role), style.marker(role)) for role in ROLES]
+    few = ("actor", "critic", "reward", "reference")
+    with style.picture():
+        assert len({style.colour(role) for role in few}) == len(few)
+
+
+def test_a_role_has_one_look_in_all_pictures_unless_another_has_taken_it() -> None:
+    alone = style.colour("critic"), style.marker("critic")
+    with style.picture():
+        assert (style.colour("critic"), style.marker("critic")) == alone
+    with style.picture():
+        for role in ("actor", "reward"):
+            style.colour(role)
+        assert (style.colour("critic"), style.marker("critic")) == alone
+
+
 def test_ink_is_read_on_its_colour() -> None:
     assert style.ink_on("#FFFFFF") == "black" and style.ink_on("#882255") == "white"

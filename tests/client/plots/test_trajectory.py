@@ -80,6 +80,12 @@ def test_stops_apart_or_on_one_spot_need_no_inset() -> None:
     assert not drawn(short("1"))[0].axes[0].child_axes
 
 
+def test_noise_is_not_enlarged() -> None:
+    figure, texts = drawn(short("1", "2", "4", factor=1.0001))
+    assert not figure.axes[0].child_axes and arrows(figure.axes[0]) == 0
+    assert "worker 1 … 4" in texts and not any("larger" in text for text in texts)
+
+
 def test_path_without_a_point_is_named_once() -> None:
     gone = Path("ps", [models.stop("1", models.no_point("ps:0"), None, None)], "no stop has a point")
     record = short("1", "2")
@@ -164,3 +170,14 @@ def test_values_and_parameters_are_no_mathematics() -> None:
     axis = figure.axes[-1]
     for text in (axis.xaxis.label, *axis.get_xticklabels()):
         assert "$" in text.get_text() and not text.get_parse_math()
+
+
+def test_like_machines_share_the_lowest_roof_and_others_name_theirs() -> None:
+    nodes = [models.xeon_roof(f"n{n}", 1.1 - n / 100) for n in range(4)]
+    record = short("1", "2", factor=3)
+    _, texts = drawn(record._replace(roofs=nodes, about=models.about("n0", "n1", "n2", "n3")))
+    assert not any("(n" in text and "GFLOP/s" in text for text in texts)
+    assert any("under the roof of n3, the lowest of them." in text for text in texts)
+    old = models.xeon_roof("old", 0.4)
+    _, texts = drawn(record._replace(roofs=[*nodes[:1], old], about=models.about("n0", "old")))
+    assert {text.rpartition(" ")[2] for text in texts if "DRAM triad" in text} == {"(n0)", "(old)"}
