@@ -6,10 +6,11 @@ import signal
 
 
 def ending_signals() -> list[signal.Signals]:
-    """SIGTERM and SIGINT, and SIGHUP unless it was ignored as this process was started.
+    """SIGTERM, and those of SIGINT and SIGHUP that were not ignored as this process was started.
 
-    `nohup` ignores it, so that what it starts goes on when the terminal closes.
+    `nohup` ignores SIGHUP, so that what it starts goes on when the terminal closes; a shell that runs a
+    script ignores SIGINT in what it starts in the background, so that Ctrl-C ends only what runs in front.
     """
-    ignorable = (signal.SIGHUP,)
+    ignorable = (signal.SIGINT, signal.SIGHUP)
     kept = [number for number in ignorable if signal.getsignal(number) is not signal.SIG_IGN]
-    return [signal.SIGTERM, signal.SIGINT, *kept]
+    return [signal.SIGTERM, *kept]

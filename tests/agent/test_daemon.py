@@ -97,7 +97,7 @@ def test_signal_ends_the_agent_cleanly(place: Place, inbox: Inbox, number: int) 
     assert all(a[1] == b[0] for a, b in pairwise(ends)), "no time is left out between batches"
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_signal_that_was_ignored_at_the_start_does_not_end_the_agent(
     place: Place, inbox: Inbox, number: int
 ) -> None:

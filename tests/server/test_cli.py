@@ -148,6 +148,19 @@ def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signal_that_was_ignored_at_the_start_does_not_end_the_server(
+    start: Callable[..., Process], number: int
+) -> None:
+    with inherited(number, signal.SIG_IGN):
+        server = start()
+    server.send_signal(number)
+    deliver(server.address)
+    assert "stopping" not in server.log.read_text()
+    assert server.end() == 0
+
+
+@pytest.mark.slow
 def test_nothing_is_left_in_the_inbox_after_a_signal(tmp_path: Path, start: Callable[..., Process]) -> None:
     server = start()
     deliver(server.address)
