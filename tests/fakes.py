@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import select
+import signal
 import socket
 import struct
 import sys
@@ -249,6 +250,16 @@ def clean_environ(**more: str) -> dict[str, str]:
     exact = ("TF_CONFIG", "RANK", "WORLD_SIZE", "PYTHONPATH", "MKL_VERBOSE", "MKLDNN_VERBOSE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in exact}
     return {**kept, **more}
+
+
+@contextmanager
+def inherited(number: int, action: signal.Handlers) -> Iterator[None]:
+    """What is started meanwhile has this signal ignored, as under nohup, or not, though the tests run so."""
+    before = signal.signal(number, action)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @contextmanager

@@ -225,6 +225,8 @@ PLAIN = (
     "roofline.listening",
     "roofline.log_lines",
     "roofline.notify",
+    "roofline.places",
+    "roofline.signals",
     PHRASES,
     TEXTS,
 )
@@ -232,7 +234,8 @@ PLAIN = (
 
 def _is_plain(one: Import) -> bool:
     """In addition to our wire: records, words and names that both sides know, what a batch may hold, how a
-    server is joined, where it listens, what systemd is told, and what is logged."""
+    server is joined, where it listens, where files are, what systemd is told, which signals end a service,
+    and what is logged."""
     return _is_answer(one) or one.module in PLAIN
 
 

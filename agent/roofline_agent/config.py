@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline.places import state_home
+
 from .errors import ConfigError
 from .ranks.askable import problem_of
 
@@ -175,8 +177,7 @@ def _convert(key: str, value: Any, place: str) -> Any:
 
 def default_state(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the agent keeps its spool, identity and ceilings."""
-    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
-    return Path(base) / "roofline" / "agent"
+    return state_home(environ) / "roofline" / "agent"
 
 
 def default_socket(environ: Mapping[str, str] = os.environ) -> Path:

@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .places import home
+
 SERVER_NAME = "roofline-server"
 PREFIX, MUTUAL_PREFIX = "roofline1", "roofline1m"
 RENEW_S = 30 * 86400.0  # before the end of a certificate that was given
@@ -39,8 +41,8 @@ def agent_file(state: Path) -> Path:
 
 def client_file(environ: Mapping[str, str]) -> Path:
     """What this user's clients know of them."""
-    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "/")) / ".config")
-    return Path(base) / "roofline" / "servers.json"
+    base = Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config")
+    return base / "roofline" / "servers.json"
 
 
 def who(environ: Mapping[str, str]) -> str:

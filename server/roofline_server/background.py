@@ -62,9 +62,10 @@ async def seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> N
             await loop.run_in_executor(thread, give_back)
         except Exception as error:
             # Nothing is lost: all of it is still in the inbox.
+            why = store.cause_of(error)
             if not counts.failure:
-                log.error("cannot seal (%s); the data stays in the inbox, trying again", error)
-            counts.was_failure(str(error) or type(error).__name__)
+                log.error("cannot seal (%s); the data stays in the inbox, trying again", why)
+            counts.was_failure(why)
 
 
 async def checkpoint_for_ever(store: Store) -> None:

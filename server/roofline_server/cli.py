@@ -39,7 +39,7 @@ HELP = (
     "  roofline-server --keep-days 30           raw data of older jobs is removed\n"
     "  roofline-server status                   is the server here running, and healthy?\n"
     "  roofline-server --data /srv/roofline --listen 10.0.0.1:7642 --insecure\n\n"
-    "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
+    "Exit codes: 0 stopped by SIGTERM, SIGHUP or Ctrl-C, 1 failed, 2 usage, 3 wrong configuration, "
     "6 port or data directory is not available."
 )
 

@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from roofline.places import state_home
+
 from .errors import Unavailable
 
 # What sealed for a killed server ends within that time: at a load of 13 it took over 0.5 s.
@@ -17,8 +19,7 @@ LOCK_TRIES, LOCK_AGAIN_S = 150, 0.02
 
 def default_data(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the data lives by default: the XDG state directory."""
-    base = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", "/")) / ".local/state")
-    return Path(base) / "roofline" / "server"
+    return state_home(environ) / "roofline" / "server"
 
 
 def lock_directory(data: Path) -> int:

@@ -8,7 +8,6 @@ import gc
 import logging
 import os
 import resource
-import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import grpc
 from roofline.joining import join_port
 from roofline.notify import ServiceManager
+from roofline.signals import ending_signals
 
 from . import __version__, access
 from .access.audit import Audit
@@ -80,7 +80,7 @@ class Access(NamedTuple):
 
 
 async def serve(options: Options) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Raises Unavailable or ConfigError when it cannot start."""
+    """Serve until a signal ends it, then drain. Raises Unavailable or ConfigError when it cannot start."""
     folder = options.data / access.FOLDER
     guarded = access.is_set_up(options.data) and not options.insecure
     listen = options.listen or (ALL_ADDRESSES if guarded else DEFAULT_LISTEN)
@@ -173,7 +173,7 @@ def _background(
 def _stop_by_signal() -> asyncio.Event:
     """Set when the server is told to stop: from before it says where it listens, as that may be at once."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending_signals():
         loop.add_signal_handler(number, stop.set)
     return stop
 

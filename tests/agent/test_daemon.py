@@ -24,7 +24,7 @@ from roofline_agent.daemon import Daemon
 from roofline_agent.errors import Unavailable
 from roofline_step.packets import pack_mark
 
-from tests.fakes import AGENT, clean_environ, ended, wait_for
+from tests.fakes import AGENT, clean_environ, ended, inherited, wait_for
 
 from .place import Place
 
@@ -83,7 +83,9 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_the_agent_cleanly(place: Place, inbox: Inbox, number: int) -> None:
-    with ended(place.start("--server", f"127.0.0.1:{inbox.port}")) as agent:  # type: ignore[attr-defined]
+    with inherited(number, signal.SIG_DFL):
+        agent = place.start("--server", f"127.0.0.1:{inbox.port}")  # type: ignore[attr-defined]
+    with ended(agent):
         wait_for(lambda: inbox.batches)
         agent.send_signal(number)
         assert agent.wait(20) == 0
@@ -93,6 +95,22 @@ def test_signal_ends_the_agent_cleanly(place: Place, inbox: Inbox, number: int) 
     assert sequences == list(range(1, len(sequences) + 1))
     ends = [(b.begin_ns, b.end_ns) for b in inbox.batches]
     assert all(a[1] == b[0] for a, b in pairwise(ends)), "no time is left out between batches"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signal_that_was_ignored_at_the_start_does_not_end_the_agent(
+    place: Place, inbox: Inbox, number: int
+) -> None:
+    with inherited(number, signal.SIG_IGN):
+        agent = place.start("--server", f"127.0.0.1:{inbox.port}")  # type: ignore[attr-defined]
+    with ended(agent):
+        wait_for(lambda: inbox.batches)
+        agent.send_signal(number)
+        sent = len(inbox.batches)
+        wait_for(lambda: len(inbox.batches) >= sent + 3 or agent.poll() is not None)
+        assert agent.poll() is None
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(20) == 0
 
 
 def test_no_thread_of_the_agent_takes_a_cpu_from_a_training(place: Place, inbox: Inbox) -> None:

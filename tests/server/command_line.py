@@ -51,8 +51,11 @@ class Process:
         found = re.findall(r" at (127\.0\.0\.1:\d+),", self.log.read_text())
         return found[-1] if len(found) > self._before else ""
 
-    def end(self, number: int = signal.SIGTERM) -> int:
+    def send_signal(self, number: int) -> None:
         self._process.send_signal(number)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.send_signal(number)
         return self._process.wait(30)
 
 

@@ -18,7 +18,7 @@ from roofline.v1 import query_pb2
 from roofline_server import __version__
 from roofline_server.cli import main
 
-from tests.fakes import free_port
+from tests.fakes import free_port, inherited
 from tests.in_process import run_here
 
 from .command_line import SENT, SERVER, Process, deliver, refused, report, run
@@ -134,9 +134,10 @@ def test_data_goes_to_the_state_directory_when_nobody_says(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], number: int) -> None:
-    server = start()
+    with inherited(number, signal.SIG_DFL):
+        server = start()
     deliver(server.address)
     before = report(server.address)
     assert server.end(number) == 0
@@ -144,6 +145,19 @@ def test_signal_ends_the_server_with_all_it_took(start: Callable[..., Process], 
     after = report(again.address)
     assert steps_of(after) == steps_of(before) == {"worker:0": STEPS, "worker:1": STEPS}
     assert deliver(again.address) == len(SENT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_signal_that_was_ignored_at_the_start_does_not_end_the_server(
+    start: Callable[..., Process], number: int
+) -> None:
+    with inherited(number, signal.SIG_IGN):
+        server = start()
+    server.send_signal(number)
+    deliver(server.address)
+    assert "stopping" not in server.log.read_text()
+    assert server.end() == 0
 
 
 @pytest.mark.slow

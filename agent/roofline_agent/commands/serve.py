@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from roofline.log_lines import AGENTS, log_to_stderr
+from roofline.signals import ending_signals
 
 from ..config import Config
 from ..schedule import give_way
@@ -41,6 +42,6 @@ def serve() -> None:
     from ..daemon import Daemon
 
     agent = Daemon(config)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in ending_signals():
         signal.signal(number, lambda *_: agent.stop())
     agent.run()

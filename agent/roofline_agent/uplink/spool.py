@@ -26,7 +26,7 @@ from pathlib import Path
 from ..errors import Unavailable
 from .memory_queue import MEMORY_BYTES, MemoryQueue
 from .pending import MAX_SEQUENCE, Pending
-from .spool_file import SpoolFile, is_damage, is_full, read_state, refuse_later_release
+from .spool_file import SpoolFile, cause_of, is_damage, is_full, read_state, refuse_later_release
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Spool:
         self._limit, self._bytes = limit_bytes, 0  # of what waits in the file
         self._lock = threading.Lock()
         self._disk_failed = False
+        self._why_in_memory = ""  # why batches were last not written to the file
         self._newest: Pending | None = None  # in the file, when it is the last of all
         self._acked = self._last = 0
         self._acked_out_of_order: set[int] = set()  # above `_acked`, and still in the file
@@ -89,6 +90,7 @@ class Spool:
     def _open_in_memory(self, error: Exception) -> None:
         """Go on as the same agent where the disk is full. Numbers go on behind those in the file."""
         self._file.close()
+        self._why_in_memory = str(error)
         state = read_state(self._file.path)
         self._acked, self._last = state.acked, state.last
         self.in_order_through = self._last
@@ -119,7 +121,8 @@ class Spool:
             self._set_aside(error)
             self._file.open()
         except (OSError, sqlite3.Error) as problem:
-            log.error("no new spool can be begun (%s): batches wait in memory", problem)
+            self._why_in_memory = cause_of(problem, self._file.path.parent)
+            log.error("no new spool can be begun (%s): batches wait in memory", self._why_in_memory)
             self._begin_in_memory()
 
     def _size(self, after: int, through: int) -> int:
@@ -202,19 +205,22 @@ class Spool:
         self._file.delete(self._acked_out_of_order)
 
     def _keep_in_memory(self, sequence: int, data: bytes, error: Exception) -> None:
+        self._why_in_memory = cause_of(error, self._file.path.parent)
         if not self._disk_failed:
-            log.warning("cannot write the spool (%s): batches wait in memory", error)
+            log.warning("cannot write the spool (%s): batches wait in memory", self._why_in_memory)
         self._disk_failed = True
         self._newest = None
         self.dropped += self._memory.append(sequence, data)
 
     def _write_memory(self) -> None:
         """Put on disk what waits in memory, the oldest first, as far as there is room again."""
-        with contextlib.suppress(sqlite3.Error):
+        try:
             for sequence, data in self._memory.oldest_first():
                 self._file.insert(sequence, data)
                 self._memory.remove(sequence)
                 self._bytes += len(data)
+        except sqlite3.Error as error:
+            self._why_in_memory = cause_of(error, self._file.path.parent)
 
     def pending(self, after: int, limit: int, through: int = MAX_SEQUENCE) -> list[Pending]:
         """The oldest batches that wait with a sequence above `after`, up to `through`."""
@@ -318,7 +324,7 @@ class Spool:
                 self._delete_acked()
             self._write_memory()
             if lost := len(self._memory) + self._waiting_without_file():
-                log.error("%d batches that wait in memory are lost: the disk is full", lost)
+                log.error("%d batches that wait in memory are lost: %s", lost, self._why_in_memory)
             self._file.close()
 
     def _waiting_without_file(self) -> int:

@@ -164,14 +164,25 @@ def is_damage(error: Exception) -> bool:
     )
 
 
+def cause_of(error: Exception, folder: Path) -> str:
+    """What an error says, or what SQLite does not: that the file system has become read-only, as after an
+    error of the disk."""
+    return "the file system is read-only" if _refusal(folder) == errno.EROFS else str(error)
+
+
 def is_full(folder: Path) -> bool:
     """Whether the disk, or a quota, leaves no room there for what SQLite needs."""
+    return _refusal(folder) in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _refusal(folder: Path) -> int:
+    """The number of the error with which the file system refuses what SQLite needs; 0: it does not."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, LEAST_ROOM)
     except OSError as error:
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return False
+        return error.errno or 0
+    return 0
 
 
 def read_state(path: Path) -> State:

@@ -14,9 +14,10 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..errors import BadRequest, ConfigError
@@ -51,6 +52,7 @@ class Token:
     revoked: float | None = None
     user: str = ""
     jobs: str = ""
+    used: bool = False  # it was revoked because who joined has used it up
 
     @property
     def limit(self) -> Limit | None:
@@ -59,7 +61,7 @@ class Token:
 
     def state(self, now: float) -> str:
         if self.revoked is not None:
-            return "revoked"
+            return "used" if self.used else "revoked"
         return "expired" if self.expires is not None and now >= self.expires else "valid"
 
     def over_s(self, now: float) -> float:
@@ -152,7 +154,7 @@ class Tokens:
             days = lasts_s / DAY_S if lasts_s else None
             own = _added(known, token.role, name, False, False, days, token.limit or Limit(), certified)
             if token.once:  # whoever could not join may try again
-                known[token.digest] = replace(token, revoked=time.time())
+                known[token.digest] = replace(token, revoked=time.time(), used=True)
             return own
 
     def revoke(self, number: str) -> Token:
@@ -178,8 +180,8 @@ class Tokens:
             if (found := data.get("format", 1)) > FORMAT:
                 what = f"the list of tokens {self._path}"
                 raise ConfigError(of_later_release(what, found, FORMAT, data.get("release")))
-            rows = data["tokens"]
-            self._known = {row["digest"]: Token(**row) for row in rows}
+            used = set(data.get("used", ()))
+            self._known = {row["digest"]: Token(**row, used=row["id"] in used) for row in data["tokens"]}
             self._read = version
         except FileNotFoundError:
             self._known, self._read = {}, None
@@ -205,8 +207,7 @@ class Tokens:
         new = self._path.with_name(f"{FILE}.new")
         try:
             with os.fdopen(open_private(new, os.O_WRONLY | os.O_TRUNC), "w") as file:
-                rows = [asdict(token) for token in known.values()]
-                json.dump({"format": FORMAT, "release": __version__, "tokens": rows}, file, indent=1)
+                json.dump(_document(known.values()), file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(new, self._path)
@@ -214,6 +215,14 @@ class Tokens:
             raise ConfigError(f"the tokens in {self._folder} cannot be changed: {error.strerror}") from None
         with self._reading:
             self._read = None  # its times may be those of the one before
+
+
+def _document(tokens: Iterable[Token]) -> dict[str, Any]:
+    """What the file holds. Which ones are used up is not in their rows: earlier releases refuse rows with
+    more than they know."""
+    rows = [asdict(token) for token in tokens]
+    used = [row["id"] for row in rows if row.pop("used")]
+    return {"format": FORMAT, "release": __version__, "tokens": rows, "used": used}
 
 
 def _added(

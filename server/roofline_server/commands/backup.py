@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from roofline.signals import ending_signals
 
 from ..errors import Unavailable
 from .check import lines
@@ -36,17 +38,26 @@ def backup(
     catalog: Annotated[str, typer.Option(envvar="ROOFLINE_CATALOG", hidden=True)] = "",
     data: DataOption = None,
 ) -> None:
-    from ..store.backup import ELSEWHERE, back_up
+    from ..store.backup import ELSEWHERE, PARTIAL, back_up
 
     os.umask(0o077)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ending_signals():
         signal.signal(number, _stop)  # else its links would keep removed data on the disk
     root = readable_data_of(data, context.obj)
     if catalog:  # of the server, as its environment says
         raise Unavailable(ELSEWHERE.format(root=root))
     if root.is_dir():
         refuse_root_elsewhere(root)
-    made = back_up(root, target, copy)
+    try:
+        made = back_up(root, target, copy)
+    except SystemExit as stopped:
+        why = signal.Signals(int(stopped.code or 0) - 128).name
+        print(
+            f"roofline-server: {why} ended the backup; run the command again to continue it from "
+            f"{target}{PARTIAL}",
+            file=sys.stderr,
+        )
+        raise
     print("\n".join(lines(made.place, made.checked)))
     if not made.is_whole:
         print(

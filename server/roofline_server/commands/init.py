@@ -18,6 +18,7 @@ from roofline.joining import (
     save_servers,
     who,
 )
+from roofline.places import state_home
 
 from .. import access
 from ..access.audit import Audit
@@ -142,8 +143,8 @@ def join_token(folder: Path, secret: str) -> JoinToken:
 def _join_here(folder: Path, tokens: Tokens, here: str) -> None:
     """Let this user's agent and client in, which can read the keys anyway. here: HOST:PORT of the server."""
     certificate = (folder / access.AUTHORITY).read_text()
-    state = os.environ.get("XDG_STATE_HOME") or str(Path(os.environ.get("HOME", "/")) / ".local/state")
-    agent = agent_file(Path(os.environ.get("ROOFLINE_STATE") or Path(state) / "roofline" / "agent"))
+    state = os.environ.get("ROOFLINE_STATE") or state_home(os.environ) / "roofline" / "agent"
+    agent = agent_file(Path(state))
     for role, file in (("agent", agent), ("admin", client_file(os.environ))):
         own = _own(folder, tokens, role, certificate)
         try:

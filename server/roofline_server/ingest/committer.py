@@ -159,7 +159,7 @@ class Committer:
                 break
             except Exception as error:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
-                why = str(error).partition("\n")[0] or type(error).__name__  # SQLAlchemy's have many lines
+                why = self._store.cause_of(error)
                 if not self.failure:
                     log.error("cannot write the inbox (%s); agents wait, trying again", why)
                 self.failure = why

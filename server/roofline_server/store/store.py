@@ -21,7 +21,7 @@ import sqlalchemy.exc
 from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
-from .catalog.integrity import refuse_damaged
+from .catalog.integrity import cause_of, refuse_damaged
 from .catalog.machines import Machines, MachineVersion
 from .catalog.name_ids import NameIds
 from .catalog.owners import Owners
@@ -338,6 +338,10 @@ class Store:
         """The report of a job from before its step deltas were removed, as it was encoded; None: none is."""
         return self._catalog.kept_report(job)
 
+    def cause_of(self, error: Exception) -> str:
+        """Why something could not be written, in one line."""
+        return cause_of(error, self._root)
+
     def close(self) -> None:
         """Seal what is left, where that takes little time and the disk takes it, and let go of the files."""
         if self._process is not None:
@@ -349,6 +353,7 @@ class Store:
             elif self.seal():
                 self._sealer.keep_copy(always=True)
         except (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError) as error:
-            log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", error)
+            why = self.cause_of(error)
+            log.error("cannot seal at the end (%s); the data stays in the inbox for the next start", why)
         self._inbox.close()
         self._catalog.close()

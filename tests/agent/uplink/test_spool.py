@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -150,6 +152,29 @@ def test_batches_wait_in_memory_while_the_disk_takes_nothing(spool: Spool, disk:
     assert sequences(spool) == [1, 2, 3, 4, 5]
     spool.ack(4)
     assert sequences(spool) == [5]
+
+
+def read_only(**_: Any) -> Any:
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_batches_that_are_lost_at_the_end_are_counted_with_what_the_disk_said(
+    tmp_path: Path,
+    disk: Disk,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_read_only: bool,
+) -> None:
+    spool = Spool(tmp_path / "spool.db", connect=disk.connect)
+    disk.refuse()
+    if is_read_only:
+        monkeypatch.setattr(tempfile, "TemporaryFile", read_only)
+    fill(spool, 2)
+    spool.close()
+    why = "the file system is read-only" if is_read_only else "attempt to write a readonly database"
+    assert f"cannot write the spool ({why}): batches wait in memory" in caplog.text
+    assert f"2 batches that wait in memory are lost: {why}" in caplog.text
 
 
 def test_full_disk_is_like_no_disk(tmp_path: Path, disk: Disk) -> None:

@@ -70,6 +70,25 @@ def test_tokens_that_are_long_over_make_room_for_new_ones(
     assert {one.id for one in tokens.all()} == {recent.id, good.id, new.id}
 
 
+def test_token_that_was_used_up_is_not_said_to_be_revoked(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    once, secret = tokens.new("reader", "", joins=True, once=True)
+    other, _ = tokens.new("reader", "", joins=True, once=True)
+    tokens.join(secret, "alice")
+    tokens.revoke(other.id)
+    states = {one.id: one.state(time.time()) for one in Tokens(tmp_path).all()}
+    assert (states[once.id], states[other.id]) == ("used", "revoked")
+
+
+def test_earlier_releases_can_read_the_file(tmp_path: Path) -> None:
+    """They refuse rows with more than these."""
+    tokens = Tokens(tmp_path)
+    _, secret = tokens.new("reader", "", joins=True, once=True)
+    tokens.join(secret, "alice")
+    known = {"id", "role", "name", "digest", "created", "joins", "once", "expires", "revoked", "user", "jobs"}
+    assert [set(row) for row in json.loads((tmp_path / FILE).read_text())["tokens"]] == [known] * 2
+
+
 def test_token_for_another_role_is_not_used_up(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     _, secret = tokens.new("reader", "", joins=True, once=True)

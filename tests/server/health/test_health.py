@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+import sqlalchemy.exc
 from roofline.joining import SERVER_NAME
 from roofline.notify import ServiceManager
 from roofline.v1 import health_pb2 as pb
@@ -116,7 +117,8 @@ def test_check_follows_the_inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             real = here.store.commit
 
             def full(_: Any) -> None:
-                raise sqlite3.OperationalError("database or disk is full\n[SQL: INSERT INTO rank]")
+                said = sqlite3.OperationalError("database or disk is full")
+                raise sqlalchemy.exc.OperationalError("INSERT INTO rank", None, said)
 
             monkeypatch.setattr(here.store, "commit", full)
             await agent.send(SENT[0])

@@ -3,6 +3,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ from roofline_server.store.check.reading import check
 from roofline_server.store.retention.plan import Policy
 from roofline_server.store.segments.backup_links import LINKS, links_of_backup
 from roofline_server.store.store import Store
+
+from tests.fakes import inherited
 
 from ..builders import crash, open_store, rank, training
 from .histories import ALL, JOB, OTHERS, A, B, greet, marks_in, raw_rows, segments, steps
@@ -163,6 +168,48 @@ def test_interrupted_backup_looks_like_none_and_goes_on(
     restored = open_store(tmp_path / "copy")
     assert raw_rows(restored) == whole
     restored.close()
+
+
+# A backup that gets a signal when its databases are copied, and its segments are not.
+COMMAND = """
+import os, sys
+from roofline_server.store import backup
+real = backup._take_segments
+def signalled(*arguments):
+    os.kill(os.getpid(), {number})
+    real(*arguments)
+backup._take_segments = signalled
+sys.argv[1:] = ["backup", {target!r}, "--data", {data!r}]
+from roofline_server.__main__ import main
+main()
+"""
+
+
+def signalled(root: Path, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    filled(root / "data").close()
+    code = COMMAND.format(number=int(number), target=str(root / "copy"), data=str(root / "data"))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_backup_that_a_signal_ends_says_so_and_leaves_no_links(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with inherited(number, signal.SIG_DFL):
+        done = signalled(tmp_path, number)
+    assert done.returncode == 128 + number
+    assert done.stderr == (
+        f"roofline-server: {number.name} ended the backup; run the command again to continue it from "
+        f"{tmp_path}/copy.partial\n"
+    )
+    assert not (tmp_path / "copy").exists() and not (tmp_path / "data" / LINKS).exists()
+
+
+def test_backup_under_nohup_goes_on_when_the_terminal_closes(tmp_path: Path) -> None:
+    with inherited(signal.SIGHUP, signal.SIG_IGN):
+        done = signalled(tmp_path, signal.SIGHUP)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "copy").is_dir()
 
 
 def interrupted(data: Path, target: Path, copies: bool, monkeypatch: pytest.MonkeyPatch) -> None:

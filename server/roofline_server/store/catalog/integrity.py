@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
+import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from .sums import wrong_sums
 from .versions import REPAIR
 
 EMPTY = "it is empty"
-DISK_FULL = "the disk is full"
+DISK_FULL, READ_ONLY = "the disk is full", "the file system is read-only"
 FULL_BYTES = 1 << 20  # where less is free, SQLite fails to make its files, and does not always say why
 # What SQLite says of a database that may be sound, and that it cannot open or read now: wrong rights, a full
 # or failing disk, another program.
@@ -34,11 +36,25 @@ def integrity(path: Path) -> str:
 
 
 def cause_of(error: Exception, folder: Path) -> str:
-    """What an error of SQLite says, or that the disk of its database is full, which it often does not."""
-    with suppress(OSError):
-        if isinstance(error, sqlite3.OperationalError) and shutil.disk_usage(folder).free < FULL_BYTES:
-            return DISK_FULL
-    return str(error).partition("\n")[0]
+    """What an error of SQLite says, or what it often does not: that the disk of its database is full, or has
+    become read-only, as after an error of the disk."""
+    error = getattr(error, "orig", None) or error  # SQLAlchemy's own texts have many lines
+    if isinstance(error, sqlite3.OperationalError):
+        if _is_read_only(folder):
+            return READ_ONLY
+        with suppress(OSError):
+            if shutil.disk_usage(folder).free < FULL_BYTES:
+                return DISK_FULL
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Tried out: of one that an error has made so, statvfs(3) does not say it."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        return error.errno == errno.EROFS
+    return False
 
 
 def refuse_damaged(path: Path) -> None:

@@ -84,7 +84,8 @@ def _end_with(descriptor: int) -> None:
 def main() -> None:
     descriptor, root, level = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     log_to_stderr("roofline-server", level, SERVERS)
-    for number in (signal.SIGINT, signal.SIGTERM):  # of a terminal, or of systemd: the server ends this
+    # Of a terminal, or of systemd: the server ends this.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # systemd's unit forbids it
         os.nice(NICENESS)

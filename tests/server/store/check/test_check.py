@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy.exc
 from roofline_server.errors import Unavailable
 from roofline_server.report.job.build import build
 from roofline_server.store.backup import back_up
@@ -296,6 +300,20 @@ def test_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for how in (check, repair, open_store):
         with pytest.raises(Unavailable, match="the disk is full"):
             how(tmp_path)
+
+
+def test_file_system_that_became_read_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(**_: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    filled(tmp_path).close()
+    store = open_store(tmp_path)
+    monkeypatch.setattr("tempfile.TemporaryFile", read_only)
+    error = sqlite3.OperationalError("disk I/O error")
+    assert store.cause_of(error) == "the file system is read-only"
+    of_sqlalchemy = sqlalchemy.exc.OperationalError("commit", None, error)
+    assert store.cause_of(of_sqlalchemy) == "the file system is read-only"
+    store.close()
 
 
 def test_log_of_a_lost_catalog_is_kept(tmp_path: Path) -> None:
