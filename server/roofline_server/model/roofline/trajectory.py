@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import median
-from types import MappingProxyType
 from typing import NamedTuple
 
 from roofline.answers.roofline import RoofPoint
@@ -46,7 +45,7 @@ class Reading(NamedTuple):
     single_step: bool = False  # of a rank's FLOPs no more than one step is known
     failure: str = ""  # how the job failed; "": it did not
     steps: int = 0  # of how many the numbers are
-    sizes: Mapping[str, str] = MappingProxyType({})  # what else was tagged or counted, by its name
+    sizes: Mapping[str, str] = {}  # what else was tagged or counted, by its name
 
 
 # -- order --------------------------------------------------------------------------------------------------
