@@ -139,6 +139,17 @@ def check_ending(picture: Path, option: str) -> None:
         raise typer.BadParameter(f"{str(picture)!r} must end in {', '.join(FORMATS)}", param_hint=option)
 
 
+def draw(kind: str, record: Any, picture: Path, with_caption: bool = True) -> None:
+    """As `plots.draw`, without what matplotlib says of a home that it cannot write to: it does without. Not
+    there, as the loggers of who draws in Python are not ours."""
+    import logging
+
+    from .. import plots
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    plots.draw(kind, record, picture, with_caption)
+
+
 def show(output: str, found: Any, form: Any, notes: Sequence[str] = ()) -> None:
     """Print an answer as text, JSON or CSV. form: the module with as_text, as_json and as_csv; notes: what
     CSV has no place for, on stderr."""

@@ -22,6 +22,7 @@ from .options import (
     ServerOption,
     check_choice,
     check_ending,
+    draw,
     resolve_job,
     these_jobs,
 )
@@ -149,7 +150,6 @@ def plot(
     asked = check_options(kind, asked)
     parse_steps(steps)
     from ..api import connect
-    from ..plots import draw
 
     with connect(server) as client:
         asked = asked._replace(jobs=[resolve_job(client, one) for one in asked.jobs])

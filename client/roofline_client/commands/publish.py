@@ -13,6 +13,7 @@ from .options import (
     JobArgument,
     OptionalJobOption,
     ServerOption,
+    draw,
     one_job,
     resolve_job,
 )
@@ -126,7 +127,7 @@ def _texts(report: Any, folder: Path) -> list[Path]:
 def _pictures(client: Any, report: Any, folder: Path) -> list[Path]:
     """Account and roofline; one that would be empty is left out."""
     from ..errors import NotFound
-    from ..plots import AccountOf, draw
+    from ..plots import AccountOf
 
     roofline = client.roofline(report.job)
     about = client.roofline(report.job, points="role").about

@@ -26,6 +26,7 @@ from .options import (
     check_choice,
     check_ending,
     check_seconds,
+    draw,
     one_job,
     reader_may_leave,
     resolve_job,
@@ -94,8 +95,6 @@ def report(
         drawn = None if plot is None else client.roofline(asked, first_step=first, last_step=last)
     _show(output, found, full, brief)
     if plot is not None:
-        from ..plots import draw
-
         draw("roofline", drawn, plot, with_caption=False)
         print(f"roofline written to {plot}", file=sys.stderr)
 

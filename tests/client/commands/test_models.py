@@ -17,7 +17,7 @@ from roofline.v1 import models_pb2 as pb
 
 from .. import models
 from ..chunks import message, steps
-from ..command_line import asking, one_line, run
+from ..command_line import asking, one_line, run, run_process
 from ..fake_server import Asked, answer, chunks, refuse, serving
 
 # Model -> the command that asks for it.
@@ -195,6 +195,14 @@ def test_picture_of_each_kind(site: Asked, tmp_path: Path, kind: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "" and done.stderr == f"{kind} written to {file}\n"
     assert file.read_text().startswith("<?xml") and os.listdir(tmp_path) == ["x.svg"]
+
+
+@pytest.mark.slow
+def test_home_that_cannot_be_written_to_is_no_matter_for_a_picture(site: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "x.png"
+    asked = ("plot", "42", "-o", file, "--server", site.address)
+    done = run_process(*asked, HOME="/proc", XDG_CACHE_HOME="", XDG_CONFIG_HOME="", MPLCONFIGDIR="")
+    assert (done.returncode, done.stderr) == (0, f"roofline written to {file}\n")
 
 
 @pytest.mark.slow
