@@ -20,6 +20,7 @@ FAILED_BEFORE = "it failed before its first step"
 NO_STEPS = "start the ranks with `roofline-agent run -- COMMAND`, or mark steps with roofline_step"
 ENOUGH = 50  # steps for a verdict of high confidence
 FEW_STEPS = f"train some {ENOUGH} steps, then ask again"
+RECORD_MORE = "record kernels of all steps: `roofline-agent run --kernels all`"
 NOT_MEASURED = "`roofline-agent doctor` on its nodes shows what is not measured, and why"
 
 

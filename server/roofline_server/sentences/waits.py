@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .wording import duration
+from .wording import duration, many
 
 # How it was seen that ranks wait for each other.
 SEEN_BY: Mapping[str, str] = {
@@ -17,6 +17,12 @@ INDEPENDENT = "its ranks step independently of each other"
 NOT_SEEN = (
     "when its ranks wait for each other is not seen: no hook marks it, and not all kernels were recorded"
 )
+
+
+def seldom_seen(seen: int, steps: int) -> str:
+    """Of ranks of which only kernels show how long they wait, and those of few steps were recorded."""
+    return f"it was seen in {seen} of {many(steps, 'steady step')}, those with recorded kernels"
+
 
 # -- verdicts -----------------------------------------------------------------------------------------------
 

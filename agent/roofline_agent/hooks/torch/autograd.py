@@ -36,7 +36,11 @@ def patch(module: Any, marker: Marker) -> None:
         log = record.calm
         if log is None or record.in_backward or thread() != record.thread:
             if not begin(args, kwargs):
-                return run(*args, **kwargs)
+                try:
+                    return run(*args, **kwargs)
+                finally:
+                    if record.other.thread == thread():
+                        record.other.passed(clock())
             try:
                 record.in_backward = True
                 return run(*args, **kwargs)
@@ -103,6 +107,8 @@ class _BackwardPasses:
                 _report_settings(record, sys.modules.get("torch"))
             elif record.between.since is not None:
                 record.trains_again()
+            if record.moves:
+                record.back()
             if record.by_hand is not None:
                 record.by_hand.begins()
             record.batches.backward()
@@ -121,7 +127,7 @@ class _BackwardPasses:
 
     def _takes_over(self) -> bool:
         try:
-            return self._record.another_trains()
+            return self._record.another_trains(_now())
         except Exception:
             self._record.failed("torch_autograd")
             return False

@@ -224,6 +224,17 @@ class Batches:
         queues = [queue for queue in self._all if queue.sizes and queue.thread == self.other]
         return [queue.sizes.popleft() for queue in queues]
 
+    def moved(self, backwards: List[List[Tuple[Optional[int], Hashable]]]) -> None:
+        """The backwards of other threads, which used these, were of the training; one without any used what
+        was fetched elsewhere."""
+        for queue in self._all:
+            queue.used = queue.used or queue.thread == self.other
+        for batches in backwards:
+            if batches:
+                self.add(batches)
+            else:
+                self.backward()
+
     def add(self, batches: List[Tuple[Optional[int], Hashable]]) -> None:
         """The step that goes on used these, too."""
         for batch in batches:

@@ -79,6 +79,7 @@ class Updates:
                 record.leave_to_optimizers()
             thread = _thread()
             if thread == record.other.thread or (not record.in_backward and thread != record.thread):
+                record.other.updating(thread, now)
                 return
             if record.calm is None:
                 self._take_over()
@@ -104,11 +105,20 @@ class Updates:
         try:
             other = self._record.other
             if other.thread and _thread() == other.thread:
-                other.updated(id(optimizer), _now())
+                self._end_in_other(optimizer, _now())
             else:
                 self._end(optimizer)
         except Exception:
             self._record.failed("torch_optimizer")
+
+    def _end_in_other(self, optimizer: Any, now: int) -> None:
+        record, key = self._record, id(optimizer)
+        if not record.other.ends_update():
+            return
+        if not self._inside and not record.in_backward and record.has_moved(key):
+            record.moved(key, now)
+        else:
+            record.other.updated(key, now)
 
     def _end(self, optimizer: Any) -> None:
         record, now = self._record, _now()

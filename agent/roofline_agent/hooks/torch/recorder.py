@@ -52,7 +52,7 @@ class Recorder(_Calm):
         *("backward_code", "by_hand", "by_horovod", "capturing", "gradient_came", "skipped", "started"),
         *("steps", "updated_in_backward"),
         *("_at_border", "_defer_to", "_deferred", "_early", "_events", "_first"),
-        *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "other"),
+        *("_handed_ns", "_marker", "_may_defer", "_uncertain", "costs", "moves", "other"),
     )
 
     def __init__(self, marker: Marker) -> None:
@@ -79,6 +79,7 @@ class Recorder(_Calm):
         # A forked child that trains has steps of its own; one that loads data has none.
         self.batches.clear()
         self.other = OtherTraining()
+        self.moves = False  # the training has moved from thread to thread
         self._train_in(threading.main_thread().ident or 0)
         self.waits = 0  # backwards to come that end with waiting for other ranks
         self.started = False
@@ -117,16 +118,19 @@ class Recorder(_Calm):
         self.other.forget()
         self.batches.trains(thread)
 
-    def another_trains(self) -> bool:
+    def another_trains(self, now: int) -> bool:
         """A backward begins in another thread than the one that trains; whether that is now the one."""
         other, thread = self.other, _identity()
-        other.begins(thread, self._progress())
+        other.begins(thread, now, self._progress())
         self.batches.other = thread
         if not other.replaces(self.thread):
             other.uses(self.batches.backward_of_other())
+            if not self.inside:
+                self.stepping = 0  # the next update is not noted as that of a calm step, whosever it is
             return False
         if self.calm is not None:
             self.catch_up()
+        self.turns.stepped.clear()
         for key, now, batches in other.steps:
             self.updating(key)
             self.batches.add(batches)
@@ -135,6 +139,35 @@ class Recorder(_Calm):
             self.updates.failed()  # what that thread began and did not end
         self._train_in(thread)
         return True
+
+    def moved(self, key: int, now: int) -> None:
+        """The training has moved into another thread, which made an update of its optimizer `key`, and which
+        trains now."""
+        other = self.other
+        if self.calm is not None:
+            self.catch_up()
+        self.batches.moved([one.batches for one in other.backwards])
+        events = other.events(now)
+        self._train_in(other.thread)
+        self.moves = True
+        self.updating(key)
+        for event, at in events:
+            self.note(event, at)
+        self.updated(key, now)
+
+    def back(self) -> None:
+        """A training that moves begins a backward in the thread that trains: those that were in other threads
+        meanwhile are of the same step."""
+        other = self.other
+        if other.backwards and other.is_alone(self._progress()):
+            self.batches.moved([one.batches for one in other.backwards])
+            for event, at in other.events():
+                self.note(event, at)
+        other.backwards = []
+
+    def has_moved(self, key: int) -> bool:
+        """Whether the other thread, which made an update of this optimizer, goes on with the training."""
+        return not self.inside and self.turns.takes_part(key) and self.other.is_alone(self._progress())
 
     def _progress(self) -> Any:
         """What changes with all that the training thread does."""

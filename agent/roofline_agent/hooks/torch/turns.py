@@ -18,7 +18,7 @@ SURE = 16  # turns that must have repeated themselves, at least
 class Turns:
     """Turns of optimizers; each has a key of its own, such as its id()."""
 
-    __slots__ = ("_made", "_period", "_repeated", "_turns", "alone", "round")
+    __slots__ = ("_made", "_period", "_repeated", "_turns", "alone", "round", "stepped")
 
     def __init__(self) -> None:
         self._made: Any = weakref.WeakSet()
@@ -31,11 +31,13 @@ class Turns:
         self._period = 0  # turns until they repeat themselves; 0: not known
         self._repeated = 0  # turns that have
         self.round: Set[int] = set()
+        self.stepped: Set[int] = set()  # those that have had a turn
 
     def made(self, optimizer: Any) -> None:
         """An optimizer was made, which may take part."""
         self._made.add(optimizer)
         self.alone = None
+        self.stepped.discard(id(optimizer))  # that was one that is no more
 
     def knows(self, optimizer: Any) -> bool:
         """Whether it was made() and is no part()."""
@@ -70,6 +72,10 @@ class Turns:
             return True
         return False
 
+    def takes_part(self, key: int) -> bool:
+        """Whether this optimizer, which made an update, has had a turn, or there is no other that could."""
+        return key == self.alone or key in self.stepped or (not self.stepped and len(self._made) == 1)
+
     def over(self) -> None:
         """The border was sent: another round begins."""
         self.round.clear()
@@ -77,6 +83,7 @@ class Turns:
     def _turn(self, key: int) -> None:
         turns = self._turns
         turns.append(key)
+        self.stepped.add(key)
         if self._period and turns[-1 - self._period] == key:
             self._repeated += 1
         else:

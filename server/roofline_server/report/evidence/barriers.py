@@ -10,6 +10,7 @@ import numpy as np
 from ...model import barrier
 from ...model.breakdown import COMMUNICATE, phase, seconds
 from ...model.evidence import NS, RankEvidence
+from ...model.intervals import LEAST_STEPS
 from ...records import ABSENT, Floats
 from ...sentences import waits as texts
 from .training import training_ranks
@@ -79,6 +80,16 @@ def with_waits(evidence: Mapping[int, RankEvidence], found: Barriers) -> dict[in
         wait[own] = waits[there, column]
         known[number] = rank._replace(held=held, wait=wait, barrier=found.kind)
     return known
+
+
+def seldom_seen(evidence: Mapping[int, RankEvidence], found: Barriers) -> tuple[int, int] | None:
+    """In how many of how many steps it was seen how long each rank was held, where kernels of so few were
+    recorded that this says nothing; None: it was seen often enough, or there are few steps."""
+    if found.kind != "kernels":
+        return None
+    seen = int(np.isfinite(found.held).all(axis=1).sum())
+    steps = min(len(evidence[number].steps.step) for number in found.ranks)
+    return (seen, steps) if seen < LEAST_STEPS <= steps else None
 
 
 def _kind_of_barrier(ranks: Sequence[RankEvidence], mode: str, has_servers: bool) -> tuple[str, str]:

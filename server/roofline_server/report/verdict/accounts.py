@@ -21,9 +21,10 @@ from ...model.causes.conclusion import (
 from ...model.causes.links import SlowLink
 from ...model.evidence import RankEvidence
 from ...model.times import beside, times
-from ...sentences import reasons
+from ...sentences import reasons, waits
 from ...store.view import JobView
 from ..evidence import replays
+from ..evidence.barriers import seldom_seen
 from ..evidence.gathering import Gathered
 from ..evidence.training import training_ranks
 from ..ranks.unseen import unseen_ranks
@@ -124,6 +125,8 @@ def accounts_of(view: JobView, gathered: Gathered) -> Accounts:
         unseen = barriers.why_not
         if conclusion.kind == "healthy":
             conclusion = conclusion._replace(kind="unknown")
+    elif grid is not None and (few := seldom_seen(gathered.evidence, barriers)) is not None:
+        unseen = waits.seldom_seen(*few)
     if any(replays.FACT in view.facts.get(number, {}) for number in concerned):
         conclusion = conclusion._replace(confidence="low", why=(*conclusion.why, "profiled"))
     slow = links.slow_links_of(view, gathered, {number: accounts[number] for number in concerned})

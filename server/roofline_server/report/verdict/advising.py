@@ -16,6 +16,7 @@ from ...sentences.notes import held_clock
 from ...store.view import JobView
 from ..ceilings.limits import of_ranks
 from ..ceilings.nodes import cpus_of
+from ..evidence.barriers import seldom_seen
 from ..evidence.gathering import Gathered
 from ..evidence.held_clocks import held_clocks
 from ..evidence.no_steps import why_none
@@ -40,6 +41,8 @@ def advised(
         are_chosen = steps.is_bounded and steps.since_ns is None
         if 0 < most < LEAST_STEPS and are_chosen and (seen := _first_and_last(view)) is not None:
             more = advice.to_choose_more(*seen)
+        elif seldom_seen(gathered.evidence, gathered.barriers) is not None:
+            more = advice.RECORD_MORE
         elif most >= LEAST_STEPS and (few := _few_samples(gathered)) is not None:
             more = advice.to_sample_more(*few)
         return found._replace(headline=f"{found.headline}; {more}")

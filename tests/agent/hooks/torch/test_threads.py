@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import cycle
 from typing import Any
 
 import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
-from roofline_agent.hooks.torch.phases import BACKWARD
+from roofline_agent.hooks.torch.phases import BACKWARD, OPTIMIZER
 from roofline_agent.hooks.torch.recorder import Recorder
 from roofline_agent.hooks.torch.threads import SURE
 
@@ -27,7 +30,14 @@ class Training:
 
     def step(self) -> None:
         next(self.batches)
+        self.backward()
+        self.optimizer.step()
+
+    def backward(self) -> None:
         self.autograd.backward(None)
+
+    def train_on(self, batch: int) -> None:
+        self.backward()
         self.optimizer.step()
 
 
@@ -44,6 +54,13 @@ def in_thread(call: Callable[[], object]) -> None:
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
+
+
+@pytest.fixture
+def threads() -> Iterator[list[ThreadPoolExecutor]]:
+    """Three threads that stay, as those of asyncio.to_thread."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(3)]
 
 
 def seen(marker: RecordingMarker, record: Recorder) -> list[int | None]:
@@ -102,3 +119,59 @@ def test_thread_takes_over_at_once_from_one_that_has_ended(
     later.join()
     assert seen(marker, record) == [8] * 3 + [5] * 2
     assert [name for name, *_ in marker.phases].count(BACKWARD) == 1
+
+
+def backwards_and_updates(marker: RecordingMarker) -> list[tuple[int, int]]:
+    names = [[name for name, *_ in step] for step in marker.steps]
+    return [(step.count(BACKWARD), step.count(OPTIMIZER)) for step in names]
+
+
+def test_training_that_moves_from_thread_to_thread_keeps_its_steps(
+    modules: Any, marker: RecordingMarker, record: Recorder, threads: list[ThreadPoolExecutor]
+) -> None:
+    training = Training(modules, 8)
+    for thread, _ in zip(cycle(threads), range(20), strict=False):
+        thread.submit(training.train_on, next(training.batches)).result()
+    assert seen(marker, record) == [8] * 20
+    assert backwards_and_updates(marker)[1:] == [(1, 1)] * 19
+
+
+def test_training_that_fetches_in_the_thread_it_has_moved_to_keeps_its_batches(
+    modules: Any, marker: RecordingMarker, record: Recorder, threads: list[ThreadPoolExecutor]
+) -> None:
+    training = Training(modules, 8)
+    for thread, _ in zip(cycle([*threads[:1], *threads]), range(20), strict=False):
+        thread.submit(training.step).result()
+    assert seen(marker, record) == [8] * 20
+    assert backwards_and_updates(marker)[1:] == [(1, 1)] * 19
+
+
+def test_backwards_of_one_step_may_be_in_several_threads(
+    modules: Any, marker: RecordingMarker, record: Recorder, threads: list[ThreadPoolExecutor]
+) -> None:
+    training = Training(modules, 8)
+    thread = cycle(threads)
+    for _ in range(10):
+        for work in (training.backward, training.backward, lambda: training.train_on(0)):
+            next(training.batches)
+            next(thread).submit(work).result()
+    assert seen(marker, record) == [24] * 10
+    assert backwards_and_updates(marker)[1:] == [(3, 1)] * 9
+
+
+def test_step_that_calls_that_of_its_base_is_one_update_in_another_thread_too(
+    modules: Any, marker: RecordingMarker, record: Recorder, threads: list[ThreadPoolExecutor]
+) -> None:
+    training = Training(modules, 8)
+    plain = training.optimizer.step
+
+    def twice() -> None:
+        hooks = torch_optimizer.recorder(marker).updates
+        hooks.begin(training.optimizer)
+        plain()
+        hooks.end(training.optimizer)
+
+    training.optimizer.step = twice
+    for thread, _ in zip(cycle(threads), range(10), strict=False):
+        thread.submit(training.train_on, next(training.batches)).result()
+    assert seen(marker, record) == [8] * 10

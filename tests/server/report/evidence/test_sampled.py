@@ -338,3 +338,14 @@ def test_rank_of_whose_sample_no_step_was_seen_is_not_said_to_be_unwrapped(tmp_p
     node.put(store, batch(1, FIRST, FIRST + 10 * MS, ranks=[rank()], marks=said, events=[event]))
     reason = reported(store).ranks[0].summary.values["flops_per_step"].reason
     assert "sample" in reason and "roofline-agent run" not in reason
+
+
+def test_waits_that_kernels_of_a_few_steps_show_are_not_known(tmp_path: Path) -> None:
+    view = store_of(tmp_path, Training(one_in=512)).view("job")
+    assert view is not None
+    found = build(view, ALL_STEPS).verdict
+    assert found is not None
+    assert found.headline == (
+        "not known who waits for whom: it was seen in 6 of 960 steady steps, those with recorded kernels; "
+        "record kernels of all steps: `roofline-agent run --kernels all`"
+    )
