@@ -78,6 +78,7 @@ class Discovery:
         self._idle: set[int] = set()  # no ranks: they train nothing, and those do that they have started
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
+        self._moved_early: list[Rank] = []  # what those were that were moved before they were reported
         self._ticks = os.sysconf("SC_CLK_TCK")
         # Of ranks that have begun and ended since the last call of `changes`, and before it: their variables.
         self._begun_and_ended: dict[Rank, dict[str, str]] = {}
@@ -287,6 +288,11 @@ class Discovery:
         found, self._left = self._left, []
         return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
+    def take_moved_early(self) -> list[Rank]:
+        """What processes were that became another rank since the last call, if `changes` never had it."""
+        found, self._moved_early = self._moved_early, []
+        return [rank for rank in found if self._ranks.get(rank.pid) != rank]
+
     def claims(self) -> list[list[Rank]]:
         """The processes that say they are the same rank, for each such rank, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
@@ -320,6 +326,8 @@ class Discovery:
         self._began.clear()
         again = [one.pid for one in claims if one in moved and one not in self._moved]
         self._left += [before[pid] for pid in again if pid in before]
+        apart = [before[one.pid] for one in self._moved if one not in moved and one.pid in before]
+        self._moved_early += [rank for rank in apart if self._reported.get(rank.pid) != rank]
         self.rivals = rivals(claims, self._moved)
         self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
