@@ -21,7 +21,7 @@ def moved(discovery: Discovery, proc: Path, report: bool) -> Rank:
     if report:
         discovery.changes()
     before = discovery.ranks[21]
-    discovery.distinguish(discovery.rivals[20])
+    discovery.distinguish(discovery.rivals[20], 20)
     assert discovery.ranks[21] != before
     return before
 
