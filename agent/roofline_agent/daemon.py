@@ -202,7 +202,7 @@ class Daemon:
         self._events += self._rank_events.at_close(ended, end)
         events = [*self._events, *failures, *received.events]
         events = [self._receiver.with_last_step(event) for event in events]
-        return Batch(
+        batch = Batch(
             self._begin_ns,
             end,
             samples,
@@ -213,6 +213,7 @@ class Daemon:
             received.spans,
             received.steps,
         )
+        return batch._replace(events=[*batch.events, *self._rank_events.of_moved(batch, end)])
 
     def _events_of_agent(self, end: int) -> Iterator[Event]:
         """What server and agent did to the batch: notices, batches lost, samples taken less often."""

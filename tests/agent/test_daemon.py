@@ -252,6 +252,40 @@ def test_what_a_process_was_taken_for_is_revoked_with_its_first_mark(place: Plac
             assert (batch.ranks[number].role, batch.ranks[number].index) == ("ddp", 3)
 
 
+ONE_OF_TWO = """
+import sys, roofline_step
+roofline_step.send_fact("hook.torch", "installed")
+roofline_step.mark(0)
+print(flush=True); sys.stdin.read()
+"""
+
+
+def test_process_that_becomes_another_rank_has_ended_as_what_it_was(place: Place, inbox: Inbox) -> None:
+    address = f"127.0.0.1:{inbox.port}"  # type: ignore[attr-defined]
+    environ = clean_environ(ROOFLINE_SOCKET=str(place.socket), ROOFLINE_JOB="two", ROOFLINE_RANK="0")
+    command = [AGENT[0], "-c", ONE_OF_TWO]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with ended(place.start("--server", address, "--sources", "process")):
+        # Else the agent may look for ranks between the first fact and the marks.
+        wait_for(lambda: inbox.batches)
+        both = [subprocess.Popen(command, env=environ, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+        with ended(both[0]), ended(both[1]):
+            for process in both:
+                process.stdout.readline()
+            wait_for(lambda: any(r.index == 1 for b in inbox.batches for r in b.ranks), "the second rank")
+
+        def without_end() -> set[tuple[int, int]]:
+            named = {(r.index, r.pid) for batch in inbox.batches for r in batch.ranks}
+            return named - {
+                (batch.ranks[event.rank].index, batch.ranks[event.rank].pid)
+                for batch in inbox.batches
+                for event in batch.events
+                if event.kind == pb.EVENT_KIND_RANK_EXITED
+            }
+
+        wait_for(lambda: not without_end(), "an end of each process as each rank that it was")
+
+
 def ints(column: bytes) -> list[int]:
     return [int.from_bytes(column[n : n + 8], "little", signed=True) for n in range(0, len(column), 8)]
 

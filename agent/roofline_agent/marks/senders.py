@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from ..ranks.claims import Claimed
 from ..ranks.discovery import Discovery
 from ..ranks.new_names import TOO_MANY_NAMES
 from ..records import KernelShape, Rank
@@ -74,27 +75,43 @@ class Senders:
 
     def rank_of(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process is or has wrapped; None where there is none, or no single one."""
-        if connection.wrapped_pid:
-            return self.wrapped_rank(connection, peer)
-        return self._own_rank(connection, peer)
+        rank = self._rank_now(connection, peer)
+        if rank is not None and connection.facts:
+            self.hand_over_facts(connection, rank)
+        return rank
 
     def rank_that_marks(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank of a process that marks steps: two that do so at once are two ranks, though both claim
         one."""
-        rank, now = self.rank_of(connection, peer), self._clock()
-        if rank is None:
-            return None
-        if not connection.trains and not connection.wrapped_pid:
+        rank, now = self._rank_now(connection, peer), self._clock()
+        if rank is not None and not connection.trains and not connection.wrapped_pid:
             connection.trains = True
             rank = self._first_mark(connection, peer, rank)
+        if rank is not None and (claimed := self._discovery.rivals.get(rank.pid)) is not None:
+            holder = self._other_that_trains(rank, claimed, now)
+            if holder is None:
+                self._discovery.holds(claimed, rank.pid)
+            else:
+                # Before this mark is kept: else it would be among the steps of the other.
+                self._discovery.distinguish(claimed, holder)
+                rank = self._rank_now(connection, peer)
+        if rank is None:
+            return None
+        if connection.facts:
+            self.hand_over_facts(connection, rank)
         self._marked[rank.pid] = now
-        claimed = self._discovery.rivals.get(rank.pid)
-        if claimed is not None or len(self._marked) > MOST_MARKED:
-            self._marked = {pid: at for pid, at in self._marked.items() if now - at < TOGETHER_NS}
-        if claimed is None or sum(self._discovery.rivals.get(pid) == claimed for pid in self._marked) < 2:
-            return rank
-        self._discovery.distinguish(claimed)
-        return self.rank_of(connection, peer)
+        if len(self._marked) > MOST_MARKED:
+            rivals = self._discovery.rivals
+            self._marked = {p: at for p, at in self._marked.items() if now - at < TOGETHER_NS or p in rivals}
+        return rank
+
+    def _other_that_trains(self, rank: Rank, claimed: Claimed, now: int) -> int | None:
+        """The pid of another process that trains as the rank which this one claims too; None: of those that
+        did each had ended its training when this one was started."""
+        rivals = self._discovery.rivals
+        others = [(at, pid) for pid, at in self._marked.items() if rivals.get(pid) == claimed]
+        at, pid = max((other for other in others if other[1] != rank.pid), default=(0, 0))
+        return pid if at and (now - at < TOGETHER_NS or at > rank.start_ns) else None
 
     def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank:
         """The rank of a process that has just begun to mark: itself, if what it was a part of marks none."""
@@ -102,7 +119,6 @@ class Senders:
         if rank != before:
             connection.rank = rank
             connection.facts = list(connection.all_facts.values())
-            self.hand_over_facts(connection, rank)
         return rank
 
     def wraps(self, connection: MarkConnection, peer: PeerProcess, pid: int) -> None:
@@ -163,6 +179,11 @@ class Senders:
         rank = self._discovery.ended(pid)
         return rank if rank is not None and rank.uid == peer.uid else None
 
+    def _rank_now(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
+        if connection.wrapped_pid:
+            return self.wrapped_rank(connection, peer)
+        return self._own_rank(connection, peer)
+
     def _own_rank(self, connection: MarkConnection, peer: PeerProcess) -> Rank | None:
         """The rank that a process which marks is; it becomes one if no launcher named it."""
         if connection.rank is None:
@@ -176,7 +197,6 @@ class Senders:
                 self.gathered.refuse(SENDER_GONE, None)
                 return None
             connection.rank = found
-            self.hand_over_facts(connection, found)
         return self._as_now(connection)
 
     def _as_now(self, connection: MarkConnection) -> Rank | None:
@@ -185,7 +205,6 @@ class Senders:
         if before is not None and (now := self._discovery.as_now(before)) != before:
             connection.rank = now
             connection.facts = list(connection.all_facts.values())
-            self.hand_over_facts(connection, now)
         return connection.rank
 
     def _owner(self, pid: int) -> int | None:

@@ -42,13 +42,15 @@ def moved_apart(
     before: Mapping[Claim, int],
     due: Collection[Claim],
     began: Collection[int] = (),
+    holders: Collection[int] = (),
 ) -> dict[Claim, int]:
     """The index of each process that is not the rank it claims to be.
 
-    Of several the oldest is that rank; each other gets the first index behind the ranks of all nodes that
-    nobody claims, and keeps it. before: the indices that were given. due: claims that are old enough; a
-    younger one may be the successor of a process that is about to end. began: pids of processes that have
-    sent their first step: if the one that was the rank is none, they are.
+    Of several one is that rank: the one that sends its steps, else the oldest; each other gets the first
+    index behind the ranks of all nodes that nobody claims, and keeps it. before: the indices that were given.
+    due: claims that are old enough; a younger one may be the successor of a process that is about to end.
+    began: pids of processes that have sent their first step: if the one that was the rank is none, they are.
+    holders: pids of processes that send the steps of the rank they claim.
     """
     groups: dict[Claimed, list[Claim]] = {}
     used: dict[tuple[str, str], set[int]] = {}
@@ -64,8 +66,9 @@ def moved_apart(
         first = next((one for one in group if one.pid in began), None)
         if first is not None and all(one in moved for one in group):
             del moved[first]
-        for claim in [one for one in group if one not in moved][1:]:
-            if claim in due:
+        here = sorted((one for one in group if one not in moved), key=lambda one: one.pid not in holders)
+        for claim in here[1:]:
+            if claim in due and here[0] in due:
                 taken = used[claim[2:4]]
                 free = itertools.count(worlds[claim[2:4]])
                 moved[claim] = next(number for number in free if number not in taken)

@@ -72,12 +72,14 @@ class Discovery:
         self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
         self._both_train: set[Claimed] = set()  # ranks of which several processes are seen to train
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
+        self._holders: dict[Claimed, int] = {}  # which of the rivals has sent the newest steps as this rank
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._training: set[int] = set()  # processes that have sent steps
         self._began: set[int] = set()  # of these those that had not by the last update
         self._idle: set[int] = set()  # no ranks: they train nothing, and those do that they have started
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
+        self._moved_early: list[Rank] = []  # what those were that were moved before they were reported
         self._ticks = os.sysconf("SC_CLK_TCK")
         # Of ranks that have begun and ended since the last call of `changes`, and before it: their variables.
         self._begun_and_ended: dict[Rank, dict[str, str]] = {}
@@ -272,9 +274,14 @@ class Discovery:
         found = self._ranks.get(rank.pid)
         return found if found is not None and found.start_ns == rank.start_ns else rank
 
-    def distinguish(self, claimed: Claimed) -> None:
+    def holds(self, claimed: Claimed, pid: int) -> None:
+        """A process sends steps as this rank, which others claim too: if one has to be another rank, they."""
+        self._holders[claimed] = pid
+
+    def distinguish(self, claimed: Claimed, holder: int) -> None:
         """Several processes that claim this rank train at the same time: none follows on another. One that
-        has just ended does not train."""
+        has just ended does not train. holder: the pid of the one that stays this rank, if it lives."""
+        self.holds(claimed, holder)
         rivals = [pid for pid, other in self.rivals.items() if other == claimed]
         self._forget([pid for pid in rivals if pid in self._ranks and not self.is_alive(self._ranks[pid])])
         self._both_train.add(claimed)
@@ -287,12 +294,21 @@ class Discovery:
         found, self._left = self._left, []
         return [rank for rank in found if self._ranks.get(rank.pid) != rank]
 
+    def take_moved_early(self) -> list[Rank]:
+        """What processes were that became another rank since the last call, if `changes` never had it."""
+        found, self._moved_early = self._moved_early, []
+        return [rank for rank in found if self._ranks.get(rank.pid) != rank]
+
     def claims(self) -> list[list[Rank]]:
         """The processes that say they are the same rank, for each such rank, the one that has it first."""
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
             found.setdefault(self._names.identity_of(self._candidates[pid])[:3], []).append(rank)
-        ordered = [sorted(ranks, key=lambda rank: (rank.start_ns, rank.pid)) for ranks in found.values()]
+        moved = {one.pid for one in self._moved}
+        ordered = [
+            sorted(ranks, key=lambda rank: (rank.pid in moved, rank.start_ns, rank.pid))
+            for ranks in found.values()
+        ]
         return [ranks for ranks in ordered if len({rank.index for rank in ranks}) > 1]
 
     def _start_ns(self, start_ticks: int) -> int:
@@ -316,11 +332,17 @@ class Discovery:
             for one, since in self._claimed.items()
             if self._scans - since >= SHARED_SCANS or one[2:5] in self._both_train
         ]
-        moved, self._moved = self._moved, moved_apart(claims, self._moved, due, self._began)
+        moved = self._moved
+        self._moved = moved_apart(claims, moved, due, self._began, self._holders.values())
         self._began.clear()
         again = [one.pid for one in claims if one in moved and one not in self._moved]
         self._left += [before[pid] for pid in again if pid in before]
+        apart = [before[one.pid] for one in self._moved if one not in moved and one.pid in before]
+        self._moved_early += [rank for rank in apart if self._reported.get(rank.pid) != rank]
         self.rivals = rivals(claims, self._moved)
+        if self._holders:
+            contested = set(self.rivals.values())
+            self._holders = {claimed: pid for claimed, pid in self._holders.items() if claimed in contested}
         self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
             if pid not in self._ranks:

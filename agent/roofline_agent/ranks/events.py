@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
-from ..records import Event, EventKind, Rank
+from ..records import Batch, Call, Event, EventKind, Mark, Rank, Sample, Span, StepRows
 from . import slurm
 from .discovery import Discovery
 from .settings import NOT_THIS_RANK, RankFacts, fact_of, facts_of_claims
@@ -55,6 +56,18 @@ class RankEvents:
         other ranks, in the batch with the first marks of these."""
         left = [fact_of(rank, NOT_THIS_RANK, now) for rank in self._discovery.take_left()]
         return self._facts.of_ended(ended, now) + left
+
+    def of_moved(self, batch: Batch, now: int) -> list[Event]:
+        """Ends of ranks that processes were for so short a time that they never were reported as started, but
+        of which this batch has something: the server would wait for their end."""
+        moved = dict.fromkeys(self._discovery.take_moved_early())
+        if not moved:
+            return []
+        rows: Iterator[Sample | Mark | Call | Event | Span | StepRows] = chain(
+            *batch.samples.values(), batch.marks, batch.calls, batch.events, batch.spans, batch.steps
+        )
+        named = {row.rank for row in rows}
+        return [Event(EventKind.RANK_EXITED, now, now, rank) for rank in moved if rank in named]
 
     def take_started(self) -> bool:
         """Whether a rank has started since the last time."""

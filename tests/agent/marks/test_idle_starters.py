@@ -100,17 +100,41 @@ def test_programs_that_one_process_has_started_are_ranks_each(tree: Tree) -> Non
     first, second = tree.start(), tree.start()
     first.mark(1)
     second.mark(1)
-    tree.marked()
+    rank_3_may_be_on_another_node = [(first.pid, "worker:0"), (second.pid, "worker:4")]
+    assert tree.marked() == rank_3_may_be_on_another_node
     first.mark(2)
     second.mark(2)
-    rank_3_may_be_on_another_node = {(first.pid, "worker:0"), (second.pid, "worker:4")}
-    assert set(tree.marked()) in (
-        rank_3_may_be_on_another_node,
-        {(first.pid, "worker:4"), (second.pid, "worker:0")},
-    )
+    assert tree.marked() == rank_3_may_be_on_another_node
     third = tree.start()
     third.mark(1)
     assert [pid for pid, _ in tree.marked()] == [third.pid]
+
+
+def test_training_that_marks_first_stays_the_rank_though_another_is_older(tree: Tree) -> None:
+    """As trials that are forked together: else steps of both would be among those of one rank."""
+    older, younger = tree.start(), tree.start()
+    younger.mark(1)
+    assert tree.marked() == [(younger.pid, "worker:0")]
+    older.mark(1)
+    younger.mark(2)
+    assert dict(tree.marked()) == {younger.pid: "worker:0", older.pid: "worker:4"}
+
+
+def test_training_that_was_started_while_another_marked_does_not_follow_on_that(tree: Tree) -> None:
+    tree.now_ns = 60_000_000_000  # behind the start of both
+    first, second = tree.start(), tree.start()
+    first.mark(1)
+    assert tree.marked() == [(first.pid, "worker:0")]
+    tree.now_ns += 30_000_000_000  # in which it evaluates
+    second.send(pack_fact("batch.size", "7"))
+    second.mark(1)
+    tree.receiver.receive()
+    received = tree.receiver.take(1)
+    assert [mark.rank.key for mark in received.marks] == ["worker:4"]
+    facts = [event.rank for event in received.events if event.text == "batch.size=7"]
+    assert [rank.key for rank in facts if rank and rank.pid == second.pid] == ["worker:4"]
+    first.mark(2)
+    assert tree.marked() == [(first.pid, "worker:0")]
 
 
 def test_child_of_a_process_that_marks_marks_for_it(tree: Tree) -> None:

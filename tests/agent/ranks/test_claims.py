@@ -30,6 +30,13 @@ def test_a_rank_that_overlaps_with_the_one_before_is_not_moved_at_once() -> None
     assert moved_apart([second], {}, [second]) == {}
 
 
+def test_of_several_the_one_that_trains_keeps_the_rank() -> None:
+    first, second, third = claim(1, 0), claim(2, 0), claim(3, 0)
+    claims = [first, second, third]
+    assert moved_apart(claims, {}, claims, holders=[2]) == {first: 1, third: 2}
+    assert moved_apart(claims, {}, [first], holders=[2]) == {}, "the first may be about to end"
+
+
 def test_ranks_of_other_jobs_and_roles_are_no_rivals() -> None:
     claims = [claim(1, 0), claim(2, 0, job="k"), claim(3, 0, role="ps"), claim(4, 1)]
     assert moved_apart(claims, {}, claims) == {}

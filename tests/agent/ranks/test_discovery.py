@@ -527,12 +527,27 @@ def test_restart_is_the_same_rank_though_both_marked_within_seconds(tmp_path: Pa
     discovery.scan()
     (claimed,) = set(discovery.rivals.values())
     (tmp_path / "11").rename(tmp_path / "gone")
-    discovery.distinguish(claimed)
+    discovery.distinguish(claimed, 11)
     assert [(rank.pid, rank.index) for rank in discovery.ranks.values()] == [(12, int(SLURM["SLURM_PROCID"]))]
     add_process(tmp_path, 13, SLURM, start_ticks=600)
     discovery.scan()
-    discovery.distinguish(claimed)
+    discovery.distinguish(claimed, 12)
     assert len({rank.index for rank in discovery.ranks.values()}) == 2, "both live"
+
+
+def test_process_that_trains_stays_the_rank_and_an_older_one_that_does_not_is_moved(tmp_path: Path) -> None:
+    discovery = Discovery(str(tmp_path))
+    for pid in (11, 12):
+        add_process(tmp_path, pid, SLURM, start_ticks=pid)
+    discovery.scan()
+    discovery.holds(discovery.rivals[12], 12)
+    for _ in range(SHARED_SCANS):
+        discovery.scan()
+    rank = int(SLURM["SLURM_PROCID"])
+    assert [discovery.ranks[pid].index == rank for pid in (11, 12)] == [False, True]
+    assert [[one.pid for one in ranks] for ranks in discovery.claims()] == [[12, 11]], (
+        "the one that has it first"
+    )
 
 
 def test_processes_that_claim_one_rank_are_names_of_their_own(

@@ -225,7 +225,7 @@ def test_two_that_train_at_once_are_told_apart_at_once(tmp_path: Path) -> None:
     discovery.scan()
     before = discovery.ranks[21]
     assert set(discovery.rivals) == {20, 21}
-    discovery.distinguish(discovery.rivals[20])
+    discovery.distinguish(discovery.rivals[20], 20)
     assert {pid: rank.key for pid, rank in discovery.ranks.items()} == {20: "worker:0", 21: "worker:1"}
     assert discovery.rivals == {}
     assert discovery.as_now(before) == discovery.ranks[21]
