@@ -48,6 +48,8 @@ HOOKS = {
     "torch.distributed.distributed_c10d": "torch.collectives",
     "torch.distributed.fsdp._fully_shard._fsdp_state": "torch.fsdp",
     "torch.distributed.fsdp.fully_sharded_data_parallel": "torch.fsdp",
+    "torch.distributed.pipelining.stage": "torch.shared_batch",
+    "torch.distributed.tensor.parallel.api": "torch.shared_batch",
     "torch.nn.modules.module": "torch.module",
     "torch._dynamo.convert_frame": "torch.module",
     "torch._dynamo.eval_frame": "torch.module",

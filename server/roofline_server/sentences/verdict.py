@@ -270,6 +270,14 @@ def rate_of_some(which: str) -> str:
     return f"examples/s {which}"
 
 
+def shared_batch(by_tensors: int, by_stages: int) -> str:
+    """How many ranks work on one batch by tensor parallelism, and how many by pipelines."""
+    how = [f"tensor parallel over {by_tensors}"] if by_tensors > 1 else []
+    how += [f"pipelines of {by_stages}"] if by_stages > 1 else []
+    many_ranks = f"up to {by_tensors * by_stages} ranks share a batch ({', '.join(how)})"
+    return f"{many_ranks}, and examples/s counts it for each"
+
+
 def beside(ranks: Sequence[str], share: float, seconds: float) -> str:
     """share: of the time; of the rank with most."""
     more = "" if len(ranks) == 1 else "up to "

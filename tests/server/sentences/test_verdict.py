@@ -81,6 +81,11 @@ def test_finding_of_several_ranks_is_in_the_plural(kind: str, ranks: list[str], 
         (texts.work(1.0, 1, 1), "it does the same work as the other rank (examples, FLOPs, bytes)"),
         (texts.work(1.0, 2, 3), "they do the same work as the other ranks (examples, FLOPs, bytes)"),
         (
+            texts.shared_batch(2, 4),
+            "up to 8 ranks share a batch (tensor parallel over 2, pipelines of 4), and examples/s counts it "
+            "for each",
+        ),
+        (
             texts.stretched([1.9, 2.08, 2.2], 1),
             "against the other rank: forward 1.9x, backward 2.1x, optimizer 2.2x as long",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from roofline.answers.values import Provenance, Scope, Value, value
@@ -75,6 +75,7 @@ def verdict(
         quality=[
             *quality,
             *_rate_notes(rate),
+            *_shared_batch_notes(view, training),
             *_seldom_there_notes(gathered),
             *_beside_notes(known, findings.named),
         ],
@@ -98,6 +99,16 @@ def _headline(found: Findings, known: Accounts, steps: Steps) -> str:
 def _rate_notes(rate: Value) -> list[str]:
     """Examples of some ranks that are reported are not those of all."""
     return [texts.rate_of_some(rate.reason)] if rate.value is not None and rate.reason else []
+
+
+def _shared_batch_notes(view: JobView, training: Iterable[int]) -> list[str]:
+    """Ranks of which each counts the examples of the batch that they share."""
+    facts = [view.facts.get(number, {}) for number in training]
+    by_tensors, by_stages = (
+        max((int(one.get(name, "1")) for one in facts if one.get(name, "1").isdecimal()), default=1)
+        for name in ("setting.tensor_parallel", "setting.pipeline_parallel")
+    )
+    return [texts.shared_batch(by_tensors, by_stages)] if by_tensors * by_stages > 1 else []
 
 
 def _seldom_there_notes(gathered: Gathered) -> list[str]:
