@@ -54,6 +54,16 @@ def test_folder_of_tensorboard_holds_numbers_texts_and_pictures(tmp_path: Path, 
     assert b"Job 42" in found[name][1].tensor.string_val[0]
 
 
+def test_a_job_that_is_published_again_is_replaced(tmp_path: Path, files: list[Path]) -> None:
+    place = tensorboard_logs.write(FOUND, tmp_path / "runs", files)
+    (place / "events.out.tfevents.1.node1").write_bytes(b"of the training itself")
+    first = {path.name for path in place.iterdir()}
+    tensorboard_logs.write(FOUND, tmp_path / "runs", files)
+    names = {path.name for path in place.iterdir()}
+    assert len(names) == 2 and names & first == {"events.out.tfevents.1.node1"}
+    assert all("tfevents" in name for name in names), "or TensorBoard does not read it"
+
+
 def test_folder_that_cannot_be_written_is_said(tmp_path: Path, files: list[Path]) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(ClientError, match="cannot be written"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,21 @@ from typing import Any
 from ..errors import ClientError
 from .published import Published
 
+# The end of our files' names: a training may write files of its own into the same folder, and they stay.
+OURS = ".roofline"
+
 
 def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
-    """The folder of the job, below that folder: each has a name of its own in TensorBoard. Raises ClientError
-    where it cannot be written."""
+    """The folder of the job, below that folder: each has a name of its own in TensorBoard. What we wrote of
+    the job before is replaced. Raises ClientError where it cannot be written."""
     from tensorboardX import SummaryWriter
 
     place = folder / _file_name(found.job)
     when = found.end_ns / 1e9
+    earlier = list(place.glob(f"*{OURS}"))
     try:
-        with SummaryWriter(str(place)) as log:
+        # No file has the name of an earlier one, not even of one of this second.
+        with SummaryWriter(str(place), filename_suffix=f".{time.time_ns()}{OURS}") as log:
             for name, value in found.metrics.items():
                 log.add_scalar(f"roofline/{name}", value, 0, walltime=when)
             tags = "\n".join(f"- {name}: {text}" for name, text in sorted(found.tags.items()))
@@ -31,6 +37,8 @@ def write(found: Published, folder: Path, files: Iterable[Path]) -> Path:
                 elif file.suffix == ".txt":
                     fenced = f"```\n{file.read_text(encoding='utf-8')}```"
                     log.add_text(f"roofline/{file.stem}", fenced, 0, walltime=when)
+        for old in earlier:
+            old.unlink(missing_ok=True)
     except OSError as error:
         raise ClientError(f"TensorBoard's folder {place} cannot be written: {error.strerror}") from None
     return place
