@@ -277,18 +277,19 @@ def test_slope_of_few_blocks_is_not_told() -> None:
 
 
 def test_own_memory_is_that_of_no_file(tmp_path: Path) -> None:
+    size = 128 << 20  # far more than what else this process may take or give back meanwhile
     before = memory_of(os.getpid())
     (tmp_path / "file").touch()
-    os.truncate(tmp_path / "file", 32 << 20)
+    os.truncate(tmp_path / "file", size)
     with open(tmp_path / "file", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         assert mapped.find(b"x") == -1  # reads all of it
         read = memory_of(os.getpid())
-    taken = bytearray(b"x" * (32 << 20))
+    taken = bytearray(b"x" * size)
     own = memory_of(os.getpid())
-    assert read.all - before.all > 30 << 20
-    assert read.own - before.own < 16 << 20
-    assert own.own - read.own > 30 << 20
-    assert len(taken) == 32 << 20
+    assert read.all - before.all > 0.8 * size
+    assert read.own - before.own < 0.2 * size
+    assert own.own - read.own > 0.8 * size
+    assert len(taken) == size
 
 
 def test_soak_is_kept_as_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -187,5 +188,6 @@ def children_of(pid: int) -> list[int]:
     """Of all threads of the process."""
     found: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += map(int, path.read_text().split())
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            found += map(int, path.read_text().split())
     return found
