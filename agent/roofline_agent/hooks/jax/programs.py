@@ -7,6 +7,7 @@ import weakref
 from typing import Any, Callable, Dict, Hashable, List, NamedTuple, Optional, Set, Tuple
 
 from .. import Marker
+from ..signals import raise_again
 from .called import CalledFunction, JaxProgram
 from .costs import NAMES, ProgramCost, cost_of, scanned_or_merged
 
@@ -205,7 +206,7 @@ class JaxFunction:
                 size: Optional[int] = sizes.pop()
                 return size
         except Exception:  # arguments of another shape than JAX has now: not known
-            pass
+            raise_again()
         return None
 
     def _first_dimension(self, array: _Array) -> Any:
