@@ -52,7 +52,7 @@ papers-quick: $(VENV)/.ready $(TF_VENV)/.horovod $(TORCH_VENV)/.horovod ## run s
 	@$(RUN_PAPERS) --quick --folder papers-quick --docs papers-quick $(PAPERS)
 
 test: $(VENV)/.ready ## run the quick tests (no training framework needed, under four minutes of CPU time)
-	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 0 -o faulthandler_timeout=240
+	@$(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile --max-worker-restart 2 -o faulthandler_timeout=240
 
 test-laws: $(VENV)/.ready ## run the tests of laws, with many examples
 	@ROOFLINE_EXAMPLES=thorough $(VENV)/bin/python -m pytest -n auto --maxprocesses 8 --dist loadfile -m 'law and not framework and not cluster'
@@ -65,7 +65,7 @@ MEASURING := $(addprefix tests/agent/,calibrate netbench sources validate) \
 test-slow: test-slow-pairs test-slow-alone ## run the slow tests
 
 test-slow-pairs: $(VENV)/.ready
-	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 0 --durations 15 $(addprefix --ignore=,$(MEASURING))
+	@$(VENV)/bin/python -m pytest -m '$(SLOW)' -n 2 --dist loadfile --max-worker-restart 2 --durations 15 $(addprefix --ignore=,$(MEASURING))
 
 test-slow-alone: $(VENV)/.ready
 	@$(VENV)/bin/python -m pytest -m '$(SLOW)' --durations 15 $(MEASURING)
@@ -86,7 +86,7 @@ test-frameworks: export ROOFLINE_RAY_PYTHON := $(abspath $(RAY_VENV))/bin/python
 test-frameworks: export ROOFLINE_TRAINERS_PYTHON := $(abspath $(TRAINERS_VENV))/bin/python
 test-frameworks: export ROOFLINE_KERAS3_PYTHON := $(abspath $(KERAS3_VENV))/bin/python
 test-frameworks: $(VENV)/.ready frameworks ## run the tests on real TensorFlow, PyTorch and its trainers, Horovod, JAX and Ray
-	@$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15 -n 2 --dist loadfile --max-worker-restart 0 $(COUNTING)
+	@$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15 -n 2 --dist loadfile --max-worker-restart 2 $(COUNTING)
 	@$(VENV)/bin/python -m pytest -m framework --reruns 2 --durations 15 $(addprefix --ignore=,$(COUNTING))
 
 # Takes root, and Debian's slurm-wlm and munge: a Slurm of its own is started on loopback.

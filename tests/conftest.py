@@ -48,6 +48,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
+_crashed: set[str] = set()
+
+
+@pytest.hookimpl(trylast=True, optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
+    """A test under which the interpreter crashed (in gRPC, Arrow or numpy: our code is Python) is tried again
+    once, with the rest of its file. The summary counts it, and the stacks stand in the output."""
+    if crashitem not in _crashed:
+        _crashed.add(crashitem)
+        report.outcome = "rerun"  # type: ignore[assignment]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _leaves_nothing() -> Iterator[None]:
     """What a file of tests leaves behind goes before the next begins: what breaks by that is its fault."""

@@ -49,7 +49,9 @@ class Page(NamedTuple):
             assert response.headers["Content-Type"].startswith("text/event-stream")
             found: list[dict[str, Any]] = []
             while len(found) < count:
-                if (line := response.readline()).startswith(b"data:"):
+                line = response.readline()
+                assert line, f"the stream ended after {len(found)} of {count} events"
+                if line.startswith(b"data:"):
                     found.append(json.loads(line[5:]))
             return found
         finally:
