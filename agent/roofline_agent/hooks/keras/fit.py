@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from .. import Marker
 from ..tf import between as tf_between
 from ..tf.accumulation import Accumulation
+from ..tf.calm import CalmFunction
 from ..tf.iterators import Yields, yielded_by
 from ..tf.steps import TrainingCall, steps
 from ..tf.training_function import MOST_KINDS, describe
@@ -270,8 +271,10 @@ def _around(owner: Any, name: str, before: Callable[[Any], None], after: Callabl
     setattr(owner, name, called)
 
 
-class _MarkedFunction:
+class _MarkedFunction(CalmFunction):
     """The train function, with a mark around every call; in all else the function itself."""
+
+    takes_input = False  # but inside of its call
 
     def __init__(self, function: Any, model: Any, fits: _Fits) -> None:
         self._function = function
@@ -340,8 +343,10 @@ class _MarkedFunction:
         return getattr(self._function, name)
 
 
-class _Batches:
+class _Batches(CalmFunction):
     """Batches that one model was trained on by train_on_batch."""
+
+    takes_input = False
 
     def __init__(self, number: int, model: Any, fits: _Fits) -> None:
         self._number, self._fits = number, fits

@@ -28,7 +28,7 @@ class _Thread(threading.local):
 
 
 thread = _Thread()
-_now = time.monotonic_ns
+_now, _calm = time.monotonic_ns, steps.calm
 
 
 def patch(module: Any, marker: Marker) -> None:
@@ -58,28 +58,33 @@ def _patch_function(function: Any, marker: Marker) -> None:
             thread.inside = False
         end = _now()
         if traced.count != known:
-            _learn(self)
+            _learn(self, marker)
         training = self._roofline_training
-        if training is not None and not (steps.coordinated or steps.away):
-            try:
-                arguments = (*args, *kwargs.values()) if kwargs else args
-                steps.ended(marker, self, training.call(begin, end, arguments))
-                steps.measure(marker, end)
-            except Exception:
-                marker.failed("tf_function")
+        try:
+            if training is None or steps.coordinated or steps.away:
+                steps.look(end)
                 return result
+            arguments = (*args, *kwargs.values()) if kwargs else args
+            if _calm.function is not training:
+                _ended(marker, self, training.call, begin, end, arguments)
+            elif training.note(_calm, begin, end, arguments):
+                steps.calm_border(end)
+        except Exception:
+            marker.failed("tf_function")
         return result
 
     def get_concrete_function(self: Any, *args: Any, **kwargs: Any) -> Any:
         if thread.inside or steps.quiet:
             return concrete(self, *args, **kwargs)
-        return _traced_beforehand(self, concrete, args, kwargs)
+        return _traced_beforehand(self, marker, concrete, args, kwargs)
 
     function.__call__ = __call__
     function.get_concrete_function = get_concrete_function
 
 
-def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _traced_beforehand(
+    self: Any, marker: Marker, concrete: Callable[..., Any], args: Any, kwargs: Any
+) -> Any:
     if not hasattr(self, "_roofline_training"):
         _meet(self)
     thread.inside, known = True, traced.count
@@ -88,7 +93,19 @@ def _traced_beforehand(self: Any, concrete: Callable[..., Any], args: Any, kwarg
     finally:
         thread.inside = False
         if traced.count != known:
-            _learn(self)
+            _learn(self, marker)
+
+
+def _ended(
+    marker: Marker, function: Any, call: Callable[..., Any], begin: int, end: int, arguments: Any
+) -> None:
+    """A call that trains ended, which is no calm step; the next ones may be."""
+    steps.settle()  # before the function looks at the counter of its updates
+    steps.ended(marker, function, call(begin, end, arguments))
+    steps.measure(marker, end)
+    training = function._roofline_training
+    if isinstance(training, TrainingFunction):
+        steps.calm_down(marker, training, None)
 
 
 def _failed(function: Any) -> None:
@@ -105,16 +122,17 @@ def _meet(function: Any) -> None:
         function._roofline_before = {}
 
 
-def _learn(function: Any) -> None:
+def _learn(function: Any, marker: Marker) -> None:
     """A gradient was taken, or an optimizer called, while it was traced."""
     try:
+        steps.settle()  # calls before this one are of what was known before
         training = function._roofline_training
         if traced.graph is not None and not contents_of(traced.graph).gradients:
             function._roofline_training, traced.graph = training or UpdatingFunction(), None
             return
         if not isinstance(training, TrainingFunction):
             before = function.__dict__.pop("_roofline_before", {})
-            training = function._roofline_training = TrainingFunction(before)
+            training = function._roofline_training = TrainingFunction(before, function, marker)
         training.learn(traced.graph)
         traced.graph = None
     except Exception:

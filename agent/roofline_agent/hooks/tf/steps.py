@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import Marker
 from ..marker import SHORT_NS
-from .calm import CalmCalls
+from .calm import Batch, CalmCalls, CalmFunction
 from .leader import Leader
 from .parts import Phase, borders, cut, share, uncovered
 
@@ -78,8 +78,9 @@ class Steps:
         self._each = 1  # the most updates that a call has made
         self._spent_ns, self._measured = 0, 0
         self.calm = CalmCalls()
-        self._noting_ns = 0  # what it takes to note a call, once that is known
-        self._plain = False  # the last step was short, and its call was all that was seen in it
+        self._noting_ns = self._input_ns = 0  # what it takes to note a call and a batch, once that is known
+        self._short = False  # the last step was short, and sent by a layout
+        self._plain = False  # and its call was all that was seen in it
         self._may_defer: Optional[bool] = None
         os.register_at_fork(after_in_child=self.calm.forget)
 
@@ -90,24 +91,32 @@ class Steps:
 
     def settle(self) -> None:
         """Work out what was only noted of calm steps: something else comes, or the training ends."""
-        many = len(self.calm.log)
+        many, batches = len(self.calm.log), self.calm.take_batches()
         if many:
             begin, marker = _now(), self.calm.marker
             self.calm.work_out()
             if marker is not None and self._number >= COST_FROM:
-                self._cost(marker, self._noting_ns + (_now() - begin) // many)
+                self._cost(marker, self._noting_ns + self._input_ns + (_now() - begin) // many)
         elif self.calm.function is not None:
             self.calm.stop()
+        for one in batches:  # behind the last call that was noted
+            self._took(*one)
 
-    def calm_down(self, marker: Marker, function: Any, iterator: Any) -> None:
-        """Behind a step: if it was plain, only note the next calls of this function with this iterator.
-        Later function.work_out() passes the noted calls to were_ended()."""
-        if not self._plain or self._ended_ns is None or marker.stall is not None:
+    def look(self, now: int) -> None:
+        """Something else than a step was over at `now`: what was noted waits no longer if it has for long."""
+        if self.calm.log and now >= self.calm.until_ns:
+            self.settle()
+
+    def calm_down(self, marker: Marker, function: CalmFunction, iterator: Any) -> None:
+        """Behind a step: if it was plain, only note the next calls of this function with this iterator, and
+        what is taken between them if it takes input. Later function.work_out() passes all to were_ended()."""
+        calms = self._short if function.takes_input else self._plain
+        if not calms or self._ended_ns is None or marker.stall is not None:
             return
         if self._may_defer is None:
             self._may_defer = marker.defers(self.settle)
         if self._may_defer and self.calm.begin(marker, self._number, self._ended_ns, function, iterator):
-            self.measuring = False
+            self.measuring, self._input_ns = False, 0
 
     def calm_border(self, now: int) -> None:
         """A call of a calm step was noted, which ended at `now`: there may be more to do."""
@@ -139,10 +148,18 @@ class Steps:
         """A batch of `size` examples (None: not known) and these shapes was taken from an iterator."""
         if self.away:
             return
+        batch = (id(iterator), size, begin_ns, end_ns, shapes)
+        if self.calm.add_batch(batch):
+            if not self._input_ns:
+                self._input_ns = _now() - end_ns
+            return
         self.settle()
-        taken = self._taken.get(id(iterator))
+        self._took(*batch)
+
+    def _took(self, iterator: int, size: Optional[int], begin_ns: int, end_ns: int, shapes: Hashable) -> None:
+        taken = self._taken.get(iterator)
         if taken is None:
-            taken = self._taken[id(iterator)] = _Taken(begin_ns)
+            taken = self._taken[iterator] = _Taken(begin_ns)
         taken.examples = None if taken.examples is None or size is None else taken.examples + size
         if not taken.batches:
             taken.shapes = shapes
@@ -186,22 +203,31 @@ class Steps:
         self.settle()
         self._end(marker, key, call, marker.over)
 
-    def were_ended(self, marker: Marker, key: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
+    def were_ended(
+        self,
+        marker: Marker,
+        key: Any,
+        calls: List[TrainingCall],
+        counts: List[Any],
+        inputs: Sequence[Sequence[Batch]] = (),
+    ) -> None:
         """Calls of calm steps ended, each as in `ended`; counts: what the thread had in each step, where that
-        is known."""
+        is known; inputs: batches taken before each of them, if there are any at all."""
         at = 0
         while at < len(calls):
             many = alike(calls, counts, at)
-            if many > 1 and self._send_plain(marker, calls[at : at + many]):
+            if many > 1 and not inputs and self._send_plain(marker, calls[at : at + many]):
                 at += many
                 continue
+            for one in inputs[at] if inputs else ():
+                self._took(*one)
             marker.more = at + 1 < len(calls)
             self._end(marker, key, calls[at], lambda *_: counts[at])  # noqa: B023 - called at once
             at += 1
         marker.more = False
 
     def _end(self, marker: Marker, key: Any, call: TrainingCall, over: Callable[[int, int], Any]) -> None:
-        self._plain = False
+        self._short = self._plain = False
         if self._ended_ns is None:
             marker.traces_with("tensorflow")
         stall = marker.take_stall()
@@ -341,7 +367,8 @@ class Steps:
         if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
             return False
         self._number += 1
-        self._plain = not phases and end_ns - first < SHORT_NS
+        self._short = end_ns - first < SHORT_NS
+        self._plain = self._short and not phases
         if self._taken:
             self._usual = frozenset(self._taken)
             self._taken.clear()
@@ -365,7 +392,7 @@ class Steps:
             return False
         self._number += len(calls)
         self._ended_ns = ends[-1]
-        self._plain = ends[-1] - begins[-1] < SHORT_NS
+        self._short = self._plain = ends[-1] - begins[-1] < SHORT_NS
         return True
 
     def _layout_of(self, marker: Marker, names: List[str], like: int, counts: Any) -> Any:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple, Union
 
+from .. import Marker
 from .accumulation import Accumulation
+from .calm import CalmCalls, CalmFunction
 from .eager import OPTIMIZER
 from .graph_contents import GraphContents, contents_of
-from .iterators import Yields
-from .steps import TrainingCall
+from .iterators import Yields, weakly
+from .steps import TrainingCall, steps
 from .updates import UpdatesElsewhere, UpdatesOfCalls, counters
 
 EAGER = "EagerTensor"
@@ -29,12 +31,14 @@ class _KindOfCall(NamedTuple):
     signature: Hashable
 
 
-class TrainingFunction:
+class TrainingFunction(CalmFunction):
     """One function."""
 
-    def __init__(self, before: Dict[int, int]) -> None:
-        """before: values of the optimizers' counters when it was called for the first time."""
+    def __init__(self, before: Dict[int, int], function: Any = None, marker: Optional[Marker] = None) -> None:
+        """before: values of the optimizers' counters when it was called for the first time. function: the
+        tf.function, whose steps go to this marker where they are calm."""
         self._before = before
+        self._function, self._marker = weakly(function), marker
         self._number = next(_numbers)
         self._newest = GraphContents()
         self._contents: Dict[Hashable, GraphContents] = {}  # by the arguments of the calls that run it
@@ -67,12 +71,36 @@ class TrainingFunction:
 
     def call(self, begin_ns: int, end_ns: int, arguments: Any) -> TrainingCall:
         """A call with these arguments ended."""
+        return self._called(begin_ns, end_ns, *_described(arguments))
+
+    def note(self, calm: CalmCalls, begin_ns: int, end_ns: int, arguments: Any) -> bool:
+        """A call with these arguments ended, a calm step; whether there may be more to do behind it."""
+        size, key = _described(arguments)
+        return calm.add((self, begin_ns, end_ns, size, key, calm.take_batches()))
+
+    def calm_calls(self) -> int:
+        updates = self._updates
+        if self._marker is None or self._accumulation.each > 1 or not isinstance(updates, UpdatesOfCalls):
+            return 0
+        return updates.calm_calls()
+
+    def work_out(self, noted: List[Any]) -> None:
+        marker = self._marker
+        if marker is None:
+            return
+        try:
+            calls = [self._called(*one[:4]) for one in noted]
+            inputs = [one[4] for one in noted]
+            counts = [one[5] if len(one) > 5 else None for one in noted]
+            steps.were_ended(marker, self._function(), calls, counts, inputs if any(inputs) else ())
+        except Exception:
+            marker.failed("tf_function")
+
+    def _called(
+        self, begin_ns: int, end_ns: int, size: Optional[int], key: Tuple[Hashable, ...]
+    ) -> TrainingCall:
         gradients = 1 if self._updates is None else self._updates.made(end_ns - begin_ns)
         updates = self._accumulation.updates(gradients)
-        try:
-            size, key = describe(arguments)
-        except Exception:  # it is a step all the same
-            size, key = None, (UNKNOWN,)
         kind = self._kinds.get((key, gradients))
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:
@@ -110,6 +138,13 @@ def _of_several(size: int, updates: int, computed: FrozenSet[int]) -> Optional[i
     if size % updates == 0 and size // updates in computed:
         return size
     return None
+
+
+def _described(arguments: Any) -> Tuple[Optional[int], Tuple[Hashable, ...]]:
+    try:
+        return describe(arguments)
+    except Exception:  # it is a step all the same
+        return None, (UNKNOWN,)
 
 
 def describe(arguments: Any) -> Tuple[Optional[int], Tuple[Hashable, ...]]:

@@ -153,6 +153,15 @@ class UpdatesOfCalls:
         made, self._counted = max(0, value - self._counted), max(self._counted, value)
         return made
 
+    def calm_calls(self) -> int:
+        """So many of the next calls make one update each, as far as can be known, and read no counter."""
+        if self._counter is None:
+            return MOST_APART if self._static == 1 else 0
+        others = self._counter.user is not self
+        if others or self._varies or self._ratio is None or self._ratio[0] != self._ratio[1]:
+            return 0
+        return max(0, self._next - 1 - self._calls) if self._expected() == self._counted else 0
+
     def _expected(self) -> int:
         calls, value = self._at
         if self._ratio is None:
