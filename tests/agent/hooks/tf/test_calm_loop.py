@@ -242,6 +242,11 @@ def test_what_is_unusual_may_come_anywhere_in_a_loop(what: str, with_optimizer: 
         assert_same([*["step"] * before, what, *["step"] * 10], NoAccount, with_optimizer)
 
 
+def test_two_functions_may_share_an_optimizer() -> None:
+    turns = [*["step"] * 77, "another_function", *["step"] * 116]
+    assert_same([*turns, *turns, *["step"] * 900], NoAccount, True)
+
+
 @pytest.mark.parametrize("act", ["step", "without_input"])
 @pytest.mark.parametrize("with_optimizer", [False, True])
 def test_most_short_steps_of_a_loop_are_only_noted(act: str, with_optimizer: bool) -> None:
@@ -289,6 +294,14 @@ def test_counter_of_updates_is_read_at_the_call_that_it_is_due_at() -> None:
     with loop.patched():
         marker.hand_over()
     assert marker.windows == at_once.windows
+
+
+@pytest.mark.parametrize("act", ["batch", "measures"])
+def test_what_was_noted_is_handed_over_with_whatever_comes_400_ms_later(act: str) -> None:
+    marker = DeferringMarker()
+    marker.deferred_to = lambda: 10**6  # type: ignore[method-assign]
+    Loop(marker, False).loop([*["step"] * 20, "pauses", act])
+    assert len(marker.windows) == 20
 
 
 def test_batches_that_train_nothing_do_not_hold_up_what_was_noted() -> None:
