@@ -81,6 +81,7 @@ TORCH = {
 }
 TENSORFLOW = {
     "keras": Training("Keras fit", 5, 0.01, one_process("keras_fit.py")),
+    "tensorflow-loop": Training("TensorFlow, tf.function", 5, 0.01, one_process("tensorflow_loop.py")),
     "tensorflow-ps": Training("TensorFlow PS, 2 workers", 10, 0.01, parameter_servers),
 }
 

@@ -1,5 +1,5 @@
-"""Short steps of a loop written by hand in TensorFlow, of which the hooks only note calls and batches, give the
-same marks and spans as any others."""
+"""Short steps of a loop written by hand in TensorFlow, of which the hooks only note calls and batches, give
+the same marks and spans as any others."""
 
 from __future__ import annotations
 
