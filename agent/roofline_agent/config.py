@@ -144,7 +144,7 @@ def _apply(config: Config, values: Mapping[str, Any], place: str) -> Config:
     if config.otlp and not _is_own_port(config.otlp):
         raise ConfigError(
             f"{place}: otlp = {config.otlp!r} must be a port of this machine alone, as 127.0.0.1:4318: "
-            "whose spans come the kernel says, of processes of this machine"
+            "only of processes of this machine does the kernel say whose spans they are"
         )
     if problem := problem_of(config.job):
         raise ConfigError(f"{place}: job: {problem}")

@@ -9,6 +9,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,13 @@ def test_help_says_what_and_how() -> None:
     assert done.returncode == 0
     for word in ("--listen", "--data", "--insecure", "Examples:", "Exit codes:"):
         assert word in done.stdout
+
+
+def test_where_only_the_agent_is_installed_the_server_names_what_is_missing() -> None:
+    code = "import sys; sys.modules['numpy'] = None; import roofline_server.__main__"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    said = "roofline-server: numpy is not installed; pip install 'roofline-profiler[server]'\n"
+    assert (done.returncode, done.stderr) == (1, said)
 
 
 def test_unknown_option_is_a_usage_error() -> None:

@@ -28,7 +28,7 @@ def compare(
     output: Annotated[str, typer.Option("--format", help=", ".join(COMPARE_FORMATS))] = "text",
     steps: StepsOption = "",
 ) -> None:
-    """Compare two jobs: which settings differ, and how steps changed."""
+    """Compare two jobs: which settings differ, and their effect."""
     check_choice(output, COMPARE_FORMATS, "--format")
     asked = parse_steps(steps)
     from ..api import connect

@@ -39,7 +39,7 @@ def timeline(
     last: ToOption = None,
     kernels: Annotated[bool, typer.Option("--kernels", help="include every kernel call")] = False,
 ) -> None:
-    """Write what every rank did and when, on one clock, for Perfetto.
+    """Write what all ranks did when, on one clock, for Perfetto.
 
     Open the file in https://ui.perfetto.dev or chrome://tracing.
 

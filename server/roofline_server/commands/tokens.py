@@ -20,8 +20,8 @@ from .options import CENTURY_DAYS, DataOption, FormatOption, access_of, at_most,
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Tokens: whoever holds one may do what its role allows. Changes take effect at once, without a "
-    "restart.\n\n"
+    help="Tokens: whoever holds one may do what its role allows. Changes take effect within 2 s, without "
+    "a restart.\n\n"
     "Roles: agent (send data), reader (ask), admin (ask, measure the network between nodes, trace steps).\n\n"
     "Examples:\n\n"
     "\b\n"
@@ -29,7 +29,8 @@ app = typer.Typer(
     "  roofline-server token new --role reader                for one user to join\n"
     "  roofline-server token new --role reader --user alice   sees only jobs of alice\n"
     "  roofline-server token list\n"
-    "  roofline-server token revoke 1f0c22aa                  ends its holder's calls",
+    "  roofline-server token revoke 1f0c22aa                  ends its holder's calls\n\n"
+    "Exit codes: 0 done, 1 no such token, 2 usage, 3 no `roofline-server init` before.",
 )
 
 

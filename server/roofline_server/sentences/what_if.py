@@ -149,6 +149,7 @@ def stands_for(what: str, parts: Sequence[str]) -> str:
 # -- why it cannot be told --------------------------------------------------------------------------------
 
 NO_STEPS = "too few steady steps were seen"
+NO_BATCH = "the batch of the job is not known: no examples were reported"
 ALONE_WITHOUT_PAYLOAD = "it has one rank: what others would exchange with it was not seen"
 ALONE_WITHOUT_LINK = (
     "it has one rank, and the link to other nodes is not known (roofline-client bench net measures it)"

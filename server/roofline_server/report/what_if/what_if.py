@@ -66,6 +66,8 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
     change, words = _change(asked, now)
     if not now.step:
         prediction = unknown(texts.NO_STEPS)
+    elif asked.batch is not None and now.batch is None:
+        prediction = unknown(texts.NO_BATCH)
     elif asked.fix:
         prediction = fix(view, gathered, serving, asked.fix, now.step)
     elif serving.servers:
@@ -145,8 +147,6 @@ def _check(asked: WhatIfQuery, now: _Known) -> None:
         most = MOST_RANKS if name in ("ranks", "servers") else MOST
         if not isinstance(value, str) and not 0 < value <= most:
             raise BadRequest(f"{name} = {value:g}: must be more than 0, and at most {most:g}")
-    if asked.batch is not None and now.batch is None and now.step:
-        raise BadRequest("the batch of the job is not known: no examples were reported")
 
 
 def _change(asked: WhatIfQuery, now: _Known) -> tuple[JobChange, str]:

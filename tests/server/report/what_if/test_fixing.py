@@ -98,6 +98,14 @@ def test_a_number_that_cannot_be_is_named(tmp_path: Path) -> None:
         what_if(view, WhatIfQuery(batch=-3.0))
 
 
+def test_another_batch_is_not_predicted_of_a_job_without_examples(tmp_path: Path) -> None:
+    view = stored(tmp_path, [Odd("ddp", MANY, examples=0)], False).view("job")
+    assert view is not None
+    found = what_if(view, WhatIfQuery(batch=64.0))
+    assert found.step.then.value is None and found.step.then.reason == texts.NO_BATCH
+    assert found.sentence == texts.cannot_tell(texts.NO_BATCH)
+
+
 def test_a_rank_that_left_early_is_not_played(tmp_path: Path) -> None:
     found = fixed(tmp_path, "ddp:2", [Odd("ddp", MANY), Odd("ddp", MANY), Odd("ddp", range(20))])
     assert found.step.then.value is None and found.step.then.reason == texts.seldom_there("ddp:2")
