@@ -26,7 +26,7 @@ shape_of = attrgetter("shape")
 
 
 class _Queue:
-    __slots__ = ("ahead", "ended", "first_ns", "forget", "sizes", "thread", "used")
+    __slots__ = ("ahead", "ended", "first_ns", "forget", "over", "sizes", "thread", "used")
 
     def __init__(self, first_ns: int, thread: int) -> None:
         self.sizes: Deque[Tuple[Optional[int], Hashable]] = deque(maxlen=MOST_READY)  # examples, shapes
@@ -34,6 +34,7 @@ class _Queue:
         self.forget: Any = None  # called when the iterator ends its life
         self.thread = thread  # that fetches its batches
         self.ended = False  # they come from another thread than the one that trains, and there are no more
+        self.over = False  # there are no more
         self.used = False  # a backward has used a batch of it
         self.ahead: Optional[int] = None  # batches that lie ready at the end of a step
 
@@ -95,6 +96,7 @@ class Batches:
             queue.forget.atexit = False
         queue.thread = thread
         queue.first_ns = queue.first_ns or now
+        queue.over = False
         if thread != self.trainer:
             self.from_other_thread = True
         queue.sizes.append((size, shapes))
@@ -106,6 +108,7 @@ class Batches:
         if queue is None:
             return None
         queue.ended = queue.thread != self.trainer
+        queue.over = True
         if queue.used or (queue.ended and not self._another_goes_on()):
             return None
         queue.sizes.clear()
@@ -241,7 +244,7 @@ class Batches:
             self._count(batch)
 
     def take(self) -> Optional[int]:
-        """Examples of the step that is over; None if unknown."""
+        """Examples of the step that is over, 0 if they were counted before; None if unknown."""
         for queue in self._all:
             if queue.sizes and queue.used and queue.thread == self.trainer:
                 # More is ready than at the end of the first step: this step fetched several for one backward.
@@ -254,7 +257,14 @@ class Batches:
         self.shapes, self._shapes = self._shapes, None
         if self._unknown:
             self._unknown, examples, self.shapes = False, None, None
+        elif examples is None and self._between_fetches():
+            return 0
         return examples
+
+    def _between_fetches(self) -> bool:
+        """Whether the training is between two batches of an iterator: a step that took none goes on with what
+        an earlier one has counted (a part of its sequence, one update more)."""
+        return any(queue.used and not queue.over and queue.thread == self.trainer for queue in self._all)
 
     def _count(self, batch: Tuple[Optional[int], Hashable]) -> None:
         size, shapes = batch

@@ -24,9 +24,9 @@ def in_place_of(before: List[WaitingBorder], new: WaitingBorder) -> WaitingBorde
     if not before:
         return new
     old = before[-1]
-    if new.examples is None:
+    if not new.examples and old.examples != 0:
         return new._replace(examples=old.examples, shapes=old.shapes)
-    if old.examples is None:
+    if not old.examples or new.examples is None:
         return new
     known = old.shapes is not None and new.shapes is not None
     return new._replace(

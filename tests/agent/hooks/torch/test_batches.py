@@ -31,7 +31,20 @@ def test_examples_are_those_fetched_since_the_last_step() -> None:
         batches.fetched(one, size, 0)
         found.append(use(batches))
     assert found == [8, 8, 3]
+    assert batches.ended(one) is None
     assert use(batches) is None, "a step on nobody knows what"
+
+
+def test_further_steps_on_a_batch_have_no_examples_of_their_own() -> None:
+    batches, one = Batches(), DataIterator()
+    found = []
+    for size in (8, 8, 3):
+        batches.fetched(one, size, 0)
+        found += [use(batches), use(batches), use(batches)]
+    assert found == [8, 0, 0, 8, 0, 0, 3, 0, 0]
+    del one
+    gc.collect()
+    assert use(batches) is None, "no DataLoader is read any more"
 
 
 def test_fetching_ahead_gives_each_step_its_own_batch() -> None:
