@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple, Union
 
+from ..signals import raise_again
 from .accumulation import Accumulation
 from .eager import OPTIMIZER
 from .graph_contents import GraphContents, contents_of
@@ -72,6 +73,7 @@ class TrainingFunction:
         try:
             size, key = describe(arguments)
         except Exception:  # it is a step all the same
+            raise_again()
             size, key = None, (UNKNOWN,)
         kind = self._kinds.get((key, gradients))
         if kind is None:
