@@ -226,6 +226,7 @@ PLAIN = (
     "roofline.log_lines",
     "roofline.notify",
     "roofline.places",
+    "roofline.renewal",
     "roofline.signals",
     PHRASES,
     TEXTS,
@@ -234,8 +235,8 @@ PLAIN = (
 
 def _is_plain(one: Import) -> bool:
     """In addition to our wire: records, words and names that both sides know, what a batch may hold, how a
-    server is joined, where it listens, where files are, what systemd is told, which signals end a service,
-    and what is logged."""
+    server is joined, where it listens, which certificate it shows, where files are, what systemd is told,
+    which signals end a service, and what is logged."""
     return _is_answer(one) or one.module in PLAIN
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Optional, Tuple
 
+from ._signals import raise_again
+
 File = Tuple[int, int]
 
 
@@ -13,5 +15,6 @@ def file_of(descriptor: int) -> Optional[File]:
     try:
         found = os.fstat(descriptor)
     except OSError:
+        raise_again()
         return None
     return found.st_dev, found.st_ino

@@ -289,7 +289,7 @@ class Sender:
             try:
                 multiprocessing.Finalize(None, self._end, exitpriority=0)
             except Exception:
-                return
+                raise_again()
 
     def _end(self) -> None:
         self.hold_ns = 0  # what hooks send after this goes at once
@@ -301,7 +301,7 @@ class Sender:
             try:
                 call()
             except Exception:
-                continue
+                raise_again()
         self.off(0)
 
     def _put(self, packet: bytes, marks: int, spans: int) -> bool:
@@ -382,7 +382,7 @@ def _before_exit_at_once(end: Callable[[], None]) -> None:
             if process == os.getpid():
                 try:
                     call()
-                except Exception:
+                except Exception:  # also of a signal's handler: the process ends, whatever happens
                     continue
         leave(status)
 

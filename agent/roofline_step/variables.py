@@ -9,6 +9,7 @@ import json
 import os
 from typing import Mapping, Optional
 
+from ._signals import raise_again
 from .packets import MAX_FACT
 
 # fmt: off
@@ -35,7 +36,7 @@ def is_overwritten(data: bytes) -> bool:
 def lost_variables(
     environ: Mapping[str, str] = os.environ, path: str = "/proc/self/environ"
 ) -> Optional[str]:
-    """Those of this process as JSON; None: the agent can read them, or there are too many. Never raises."""
+    """Those of this process as JSON; None: the agent can read them, or there are too many."""
     try:
         with open(path, "rb") as file:
             if not is_overwritten(file.read()):
@@ -44,4 +45,5 @@ def lost_variables(
         text = json.dumps(found)
         return text if found and len(text) <= _MOST else None
     except Exception:
+        raise_again()
         return None

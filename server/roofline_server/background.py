@@ -64,7 +64,11 @@ async def seal_for_ever(store: Store, seal_s: float, counts: SealingCounts) -> N
             # Nothing is lost: all of it is still in the inbox.
             why = store.cause_of(error)
             if not counts.failure:
-                log.error("cannot seal (%s); the data stays in the inbox, trying again", why)
+                log.error(
+                    "cannot seal (%s); the data stays in the inbox, trying again",
+                    why,
+                    exc_info=store.own_fault(error),
+                )
             counts.was_failure(why)
 
 

@@ -118,5 +118,9 @@ async def retain_for_ever(store: Store, data: Path, keep: Keep) -> None:
             failing = False
         except Exception as error:
             if not failing:
-                log.error("cannot remove old data (%s); they stay, trying again", error)
+                log.error(
+                    "cannot remove old data (%s); they stay, trying again",
+                    store.cause_of(error),
+                    exc_info=store.own_fault(error),
+                )
             failing = True

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +36,7 @@ def webhook(
     try:
         import uvicorn
         from roofline.listening import at_all_addresses, is_all
+        from roofline.renewal import Renewal
 
         from ..kubernetes.webhook import application
     except ImportError:
@@ -58,7 +57,7 @@ def webhook(
         log_level="warning",
         timeout_notify=LOOK_S,
     )
-    config.callback_notify = _renewing(config, certificate)
+    config.callback_notify = _renewing(config, Renewal(certificate, key))
     try:
         sockets = [at_all_addresses(int(port))] if is_all(host) else None
     except OSError as error:
@@ -66,16 +65,9 @@ def webhook(
     uvicorn.Server(config).run(sockets)
 
 
-def _renewing(config: Any, certificate: Path) -> Callable[[], Awaitable[None]]:
-    """Called again and again it shows a certificate that was renewed, without a restart."""
-    shown = certificate.stat().st_mtime_ns
-
+def _renewing(config: Any, renewal: Any) -> Callable[[], Awaitable[None]]:
     async def look() -> None:
-        nonlocal shown
-        with suppress(OSError, ssl.SSLError):  # between two files that are being replaced
-            found = certificate.stat().st_mtime_ns
-            if config.ssl is not None and found != shown:
-                config.ssl.load_cert_chain(certificate, config.ssl_keyfile)
-                shown = found
+        if config.ssl is not None:
+            renewal.look(config.ssl)
 
     return look

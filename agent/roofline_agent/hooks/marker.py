@@ -279,6 +279,7 @@ class Marker:
         try:
             self.fact("hook." + hook, "failed: %s: %s" % (getattr(kind, "__name__", ""), error))
         except Exception:  # an error that cannot be printed
+            raise_again()
             self.fact("hook." + hook, "failed")
 
     def sample_kernels(self) -> None:
@@ -397,4 +398,5 @@ def _mapped_page(path: Optional[str]) -> Any:
         finally:
             os.close(file)
     except Exception:
+        raise_again()
         return b"\1" + NO_PAGE

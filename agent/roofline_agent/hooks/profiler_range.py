@@ -14,6 +14,8 @@ import os
 import re
 from typing import Any, List, Mapping, Optional, Tuple
 
+from .signals import raise_again
+
 LIBRARIES = (
     ("libcudart", "cudaProfilerStart", "cudaProfilerStop"),
     ("libcuda", "cuProfilerStart", "cuProfilerStop"),
@@ -108,7 +110,7 @@ class ProfilerRange:
                     library = ctypes.CDLL(paths[name], mode=os.RTLD_NOW | os.RTLD_NOLOAD)
                     return getattr(library, start), getattr(library, stop)
         except (OSError, AttributeError):
-            return None
+            raise_again()  # TimeoutError is an OSError
         return None
 
     def _write(self, line: str) -> None:
@@ -116,4 +118,4 @@ class ProfilerRange:
             with open(self._windows, "a", encoding="ascii") as file:
                 file.write(line)
         except OSError:
-            return
+            raise_again()

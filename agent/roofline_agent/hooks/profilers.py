@@ -12,6 +12,8 @@ import os
 import time
 from typing import Any, Callable, List, Tuple
 
+from .signals import raise_again
+
 ANCHOR = "roofline_anchor"  # an event at a known node time: a trace counts from its own begin
 
 
@@ -81,6 +83,7 @@ def make_way(owners: List[Any], end: Callable[[], Any], name: str) -> Callable[[
                 end()
             except Exception:
                 leave()  # ours is lost; the training's begins as it would
+                raise_again()
             return start(*args, **kwargs)
 
         return starts

@@ -263,7 +263,7 @@ class Tracing:
             try:
                 self._answer(asked, "failed", why)
             except Exception:
-                return
+                raise_again()
 
     def _answer(self, asked: Request, what: str, content: object) -> None:
         path = os.path.join(asked.folder, self._name)

@@ -8,6 +8,7 @@ marks per process.
 from __future__ import annotations
 
 import contextlib
+import logging
 import resource
 import socket
 import stat
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import Unavailable
+
+log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 4096
 MAX_PACKET = 1 << 17
@@ -53,6 +56,7 @@ class MarkListener:
         self.surplus = 0  # connections that were closed because their user has too many, ever
         self.most_waited = 0  # packets of one process at the last read
         self.full = False  # no further connection can be accepted for now
+        self._said_full = False
         self._socket, self._inode = self._listen()
 
     def _listen(self) -> tuple[socket.socket, int]:
@@ -138,9 +142,11 @@ class MarkListener:
             try:
                 connection, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError):
+                self._said_full = False
                 return accepted
-            except OSError:  # out of descriptors: others wait until some connections have ended
+            except OSError as error:  # out of descriptors: others wait until some connections have ended
                 self.full = True
+                self._say_full(error)
                 return accepted
             else:
                 connection.setblocking(False)
@@ -155,6 +161,16 @@ class MarkListener:
                 else:
                     connection.close()
         return accepted
+
+    def _say_full(self, error: OSError) -> None:
+        """Once, until all could connect: meanwhile the steps of those who wait are lost."""
+        if not self._said_full:
+            self._said_full = True
+            log.warning(
+                "no more processes can connect for now (%s), and their steps are not recorded: raise the "
+                "number of files that the agent may have open (LimitNOFILE=, ulimit -n)",
+                error.strerror or error,
+            )
 
     def _make_room(self, uid: int) -> bool:
         """Close the newest connection of the user who has most; False: that is this one. So who opens as many

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import uvicorn
 from roofline.listening import at_all_addresses, is_all
+from roofline.renewal import Renewal
 
 from ..address import DEFAULT_SERVER, check_address, known_servers
 from ..errors import ClientError, UsageError
@@ -106,8 +107,8 @@ def run(found: Settings, place: Place, announce: Callable[[], None], until_stdin
         ssl_keyfile=place.key,
         timeout_notify=LOOK_S,
     )
-    if place.certificate:
-        config.callback_notify = _renewing(config, place.certificate)
+    if place.certificate and place.key:
+        config.callback_notify = _renewing(config, Renewal(place.certificate, place.key))
     server = _Server(config, announce)
     # Until it has started it fails for what CannotListen says.
     logging.getLogger("uvicorn.error").addFilter(lambda record: server.started)
@@ -138,17 +139,10 @@ def check_identity(certificate: Path, key: Path) -> None:
         raise CannotListen(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
 
 
-def _renewing(config: uvicorn.Config, certificate: Path) -> Callable[[], Awaitable[None]]:
-    """Called again and again it shows a certificate that was renewed, without a restart."""
-    shown = certificate.stat().st_mtime_ns
-
+def _renewing(config: uvicorn.Config, renewal: Renewal) -> Callable[[], Awaitable[None]]:
     async def look() -> None:
-        nonlocal shown
-        with suppress(OSError):  # ssl.SSLError is one: between two files that are being replaced
-            found = certificate.stat().st_mtime_ns
-            if config.ssl is not None and found != shown:
-                config.ssl.load_cert_chain(certificate, config.ssl_keyfile)
-                shown = found
+        if config.ssl is not None:
+            renewal.look(config.ssl)
 
     return look
 

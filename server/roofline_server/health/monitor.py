@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roofline.notify import ServiceManager
+from roofline.renewal import Renewal
 
 from .. import __version__, access
 from ..errors import Unavailable
@@ -150,12 +151,7 @@ def _tls(folder: Path) -> ssl.SSLContext:
 
 async def _renew(secured: ssl.SSLContext, folder: Path) -> None:
     """Show a certificate that was renewed (gRPC's port makes one in time), without a restart."""
-
-    shown = os.stat(folder / access.CERTIFICATE).st_mtime_ns
+    renewal = Renewal(folder / access.CERTIFICATE, folder / access.KEY)
     while True:
         await asyncio.sleep(60 * BEAT_S)
-        with contextlib.suppress(OSError):  # ssl.SSLError is one: between two files that are being replaced
-            found = os.stat(folder / access.CERTIFICATE).st_mtime_ns
-            if found != shown:
-                secured.load_cert_chain(folder / access.CERTIFICATE, folder / access.KEY)
-                shown = found
+        renewal.look(secured)

@@ -161,7 +161,11 @@ class Committer:
                 # Nothing is acknowledged: agents keep the batches until there is room again.
                 why = self._store.cause_of(error)
                 if not self.failure:
-                    log.error("cannot write the inbox (%s); agents wait, trying again", why)
+                    log.error(
+                        "cannot write the inbox (%s); agents wait, trying again",
+                        why,
+                        exc_info=self._store.own_fault(error),
+                    )
                 self.failure = why
                 self.committing_since = None
                 await asyncio.sleep(DISK_RETRY_S)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import sqlalchemy.exc
 
+from ..errors import ServerError
 from ..records import ClockSample, DecodedBatch, Incarnation, Limit, Machine, NodeKey, RankKey, Removed
 from .catalog.catalog import Catalog, sqlite_url
 from .catalog.clocks import ClockRegistry, Clocks, moment, server_time
@@ -341,6 +342,13 @@ class Store:
     def cause_of(self, error: Exception) -> str:
         """Why something could not be written, in one line."""
         return cause_of(error, self._root)
+
+    @staticmethod
+    def own_fault(error: Exception) -> Exception | None:
+        """The error, for a log with its traceback, if it is a fault of this program; None if one of the disk
+        or a database, of which `cause_of` says all."""
+        outside = (OSError, sqlite3.Error, sqlalchemy.exc.SQLAlchemyError, ServerError)
+        return None if isinstance(error, outside) else error
 
     def close(self) -> None:
         """Seal what is left, where that takes little time and the disk takes it, and let go of the files."""

@@ -232,6 +232,38 @@ def test_broken_hooks_are_not_noticed(environ: dict[str, str], tmp_path: Path) -
     assert python(path_with(environ, INJECT, tmp_path), code) == ["1"]
 
 
+def test_broken_hooks_are_shown_to_who_looks_for_the_fault(environ: dict[str, str], tmp_path: Path) -> None:
+    write(tmp_path, {**FAKE_TORCH, "roofline_step.py": "raise RuntimeError('of an old release')\n"})
+    variables = {**path_with(environ, INJECT, tmp_path), "ROOFLINE_DEBUG": "1"}
+    done = subprocess.run(
+        [PYTHON, "-c", "import torch"], env=variables, capture_output=True, timeout=60, text=True
+    )
+    assert done.returncode == 0
+    assert "RuntimeError: of an old release" in done.stderr
+
+
+def test_what_a_handler_raises_while_the_hooks_are_loaded_goes_on(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    code = """
+        import signal, sys
+        def expired(number, frame):
+            raise TimeoutError
+        signal.signal(signal.SIGALRM, expired)
+        class AtHooks:  # the signal comes once these are looked for
+            def find_spec(self, name, path=None, target=None):
+                if name == "_roofline_hooks.marker":
+                    signal.raise_signal(signal.SIGALRM)
+        sys.meta_path.insert(0, AtHooks())
+        try:
+            import torch
+        except TimeoutError:
+            print("expired")
+        """
+    folders = path_with(environ, INJECT, write(tmp_path, FAKE_TORCH))
+    assert python(folders, textwrap.dedent(code)) == ["expired"]
+
+
 def test_thread_whose_import_comes_second_leaves_the_hooks_of_the_first_alone(
     environ: dict[str, str], tmp_path: Path
 ) -> None:

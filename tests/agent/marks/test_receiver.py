@@ -520,7 +520,9 @@ def test_connections_that_end_are_closed(site: Site) -> None:
     assert site.receiver.connections == 0
 
 
-def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
+def test_running_out_of_descriptors_does_not_end_the_agent(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     first = site.connect()
     site.take()
@@ -528,10 +530,12 @@ def test_running_out_of_descriptors_does_not_end_the_agent(site: Site) -> None:
     os.close(lowest := os.dup(0))  # that is free: all below it are in use
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
-        site.receiver.accept()
-        assert site.listener.full
+        for _ in range(3):
+            site.receiver.accept()
+            assert site.listener.full
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [line.partition(" (")[0] for line in caplog.messages] == ["no more processes can connect for now"]
     first.send(mark(step=4))
     wait_for(lambda: any(m.step == 4 for m in site.take()[0]))
 

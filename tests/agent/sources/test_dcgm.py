@@ -85,7 +85,8 @@ def values(row: Sample) -> dict[str, float]:
 def test_rows_are_of_gpus_and_their_parts_in_base_units(exporter: Exporter) -> None:
     made = source(exporter.address)
     assert made.probe().works
-    rows = {row.instance: values(row) for row in made.sample([])}
+    sampled = made.sample([])
+    rows = {row.instance: values(row) for row in sampled}
     assert list(rows) == ["gpu 0", "gpu 0 instance 7", "gpu 1"]
     assert rows["gpu 0"] == {
         "gpu.sm_active": 0.875,
@@ -98,7 +99,7 @@ def test_rows_are_of_gpus_and_their_parts_in_base_units(exporter: Exporter) -> N
     }, "power is blank and no value"
     assert rows["gpu 0 instance 7"] == {"gpu.sm_active": 0.25}
     assert rows["gpu 1"] == {"gpu.utilization": pytest.approx(0.99)}, "zeros on a busy GPU are no values"
-    assert all(row.rank is None for row in made.sample([]))
+    assert {row.rank for row in sampled} == {None}
 
 
 def test_only_energy_adds_up() -> None:

@@ -103,9 +103,14 @@ def test_namespace_of_its_own_is_reported(source: NetworkSource, tmp_path: Path)
     assert "namespace of its own" in source.probe().reason
 
 
-@given(st.binary(max_size=300))
-def test_garbage_is_no_interface_and_no_error(data: bytes) -> None:
-    assert all(len(traffic) == 5 for traffic in parse_interfaces(data).values())
+NUMBERS = st.one_of(st.integers(-9, 2**70).map(lambda number: b"%d" % number), st.binary(max_size=8))
+LINES = st.builds(bytes.__add__, st.sampled_from([b"lo:", b"\xff:", b""]), st.lists(NUMBERS).map(b" ".join))
+
+
+@given(st.lists(LINES).map(b"\n".join))
+def test_garbage_is_no_error_and_leaves_the_interfaces(data: bytes) -> None:
+    whole = b"eth0: 1 2 3 4 5 6 7 8 9 8 7 6"
+    assert parse_interfaces(b"\n".join((data, whole, data)))["eth0"] == (1, 9, 2, 8, 10)
 
 
 def test_name_that_cannot_be_shown_is_left_out() -> None:

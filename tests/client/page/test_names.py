@@ -119,7 +119,9 @@ def test_names_are_escaped_in_html(page: Page, path: str) -> None:
 
 @pytest.mark.parametrize(("path", "count"), [("/events/job?job=x", 3), ("/events/agents", 1)])
 def test_names_are_escaped_in_events(page: Page, path: str, count: int) -> None:
-    for shown in page.events(path, count):
+    events = list(page.events(path, count))
+    assert "onerror" in str(events), "the name is shown"
+    for shown in events:
         for name in ("verdict", "answer"):
             assert not any(sign in shown.get(name, "") for sign in SIGNS)
         for text in [*shown.get("tables", {}).values(), *texts(shown.get("pictures", {}))]:

@@ -84,4 +84,5 @@ def test_csv_has_a_row_per_ceiling_and_machine() -> None:
 
 def test_names_from_the_wire_steer_nothing() -> None:
     bad = made("a\x1b[2J", 1, peak(1e12)._replace(name="x\x1b"))
-    assert "\x1b" not in rendered(machine_comparisons.as_text([bad, bad]))
+    shown = rendered(machine_comparisons.as_text([bad, bad]))
+    assert "\x1b" not in shown and "a?[2J" in shown and "x?" in shown

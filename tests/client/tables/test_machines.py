@@ -74,7 +74,8 @@ def test_csv_has_a_row_per_ceiling_and_one_for_a_machine_without() -> None:
 
 def test_names_from_the_wire_steer_nothing() -> None:
     bad = made("a\x1b[2J", 1, peak(1e12)._replace(name="x\x1b"))
-    assert "\x1b" not in rendered(form.as_text([bad]))
+    shown = rendered(form.as_text([bad]))
+    assert "\x1b" not in shown and "a?[2J" in shown
 
 
 def test_command_asks_and_shows() -> None:

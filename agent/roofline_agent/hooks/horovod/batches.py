@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Hashable, Optional, Tuple
 
+from ..signals import raise_again
 from ..torch import module as torch_module
 from ..torch.batches import examples_in_call, shapes_in
 from ..torch.recorder import Recorder
@@ -56,7 +57,7 @@ class PassedSizes:
             self._remove()
             self._pass()
         except Exception:
-            return  # the number of examples is unknown then
+            raise_again()  # else the number of examples is unknown then
 
     def _pass(self) -> None:
         if self._last is not None:

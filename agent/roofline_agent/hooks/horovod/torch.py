@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Optional
 
 from .. import Marker
+from ..signals import raise_again
 from ..torch.recorder import Recorder, recorder
 from .batches import PassedSizes
 
@@ -88,4 +89,4 @@ def _try(call: Callable[[], None]) -> None:
     try:
         call()
     except Exception:
-        return  # the number of examples is unknown then, and the step counts all the same
+        raise_again()  # else the number of examples is unknown then, and the step counts all the same

@@ -60,6 +60,11 @@ class _RooflineWaiting:
             return hooks.find_spec(name)
         except Exception:
             sys.modules.pop("_roofline_hooks", None)
+            _let_through(self._folder)
+            if os.environ.get("ROOFLINE_DEBUG"):
+                import traceback
+
+                traceback.print_exc()
             return None
 
 
@@ -124,6 +129,22 @@ def _load_hooks(folder):
     sys.modules["_roofline_hooks"] = module
     spec.loader.exec_module(module)
     return module.install(os.path.dirname(os.path.dirname(folder)))
+
+
+def _let_through(folder):
+    # type: (str) -> None
+    """Raise again what a signal's handler has raised while the hooks were loaded: that is the training's."""
+    import importlib.util
+
+    try:  # roofline_step, which knows, is perhaps not loaded yet
+        path = os.path.join(os.path.dirname(os.path.dirname(folder)), "roofline_step", "_signals.py")
+        spec = importlib.util.spec_from_file_location("_roofline_signals", path)
+        assert spec is not None and spec.loader is not None
+        signals = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(signals)
+    except Exception:
+        return
+    signals.raise_again()
 
 
 def _wait_for_framework(folder):

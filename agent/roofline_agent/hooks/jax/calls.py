@@ -17,6 +17,7 @@ import types
 from typing import Any, Callable, Optional
 
 from .. import Marker
+from ..signals import raise_again
 from .called import JaxCall
 from .programs import JaxExecutable, JaxFunction
 from .steps import JaxSteps, held
@@ -218,6 +219,7 @@ def patch(module: Any, marker: Marker) -> None:
         try:
             watched(watch)
         except Exception as error:  # another version of JAX; the rest is seen all the same
+            raise_again()
             marker.fact(
                 "jax.unseen." + watched.__name__.lstrip("_"), "%s: %s" % (type(error).__name__, error)
             )
@@ -317,7 +319,7 @@ def _attach(holder: Any, jaxpr: Any, name: str) -> None:
     try:
         setattr(holder, ORIGIN, (jaxpr, name))
     except Exception:
-        return  # an object with slots: its program is called "compiled", and its cost is XLA's
+        raise_again()  # else an object with slots: its program is called "compiled", and its cost is XLA's
 
 
 def _watch_reading(watch: JaxWatch) -> None:

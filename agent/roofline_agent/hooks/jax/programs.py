@@ -59,6 +59,7 @@ class JaxExecutable:
         try:
             devices = list(runtime.local_devices())
         except Exception:
+            raise_again()
             devices = []
         try:
             analysis = self.executable.cost_analysis()
@@ -68,6 +69,7 @@ class JaxExecutable:
             count = max(len(devices), 1)
             cost = cost_of(analysis, self.jaxpr, count, accelerators, 1 if mapped else count * processes)
         except Exception:
+            raise_again()
             cost = ProgramCost(None, None, "", "XLA's cost analysis failed")
         return cost, str(devices[0].platform) if devices else ""
 
@@ -254,7 +256,10 @@ def _shapes(jax: Any, value: Any) -> Any:
 def _hashable(value: Any) -> Any:
     try:
         hash(value)
+    except TypeError:
+        return type(value)
     except Exception:
+        raise_again()
         return type(value)
     return value
 
@@ -294,6 +299,7 @@ def _at(out: Any, path: Path) -> Any:
             out = out[key] if how == "item" else getattr(out, key)
         return out
     except Exception:
+        raise_again()
         return None  # the training has changed what was returned: this step has no end of its own
 
 

@@ -15,6 +15,7 @@ import weakref
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from .. import Marker
+from ..signals import raise_again
 from .called import CalledFunction, EndedCall, JaxCall, JaxProgram
 from .leader import MOST_EARLY, Elected, Election, JaxStep, Outcome
 
@@ -255,5 +256,8 @@ def _is_ready(call: JaxCall) -> bool:
         result = result()
     try:
         return result is None or bool(result.is_ready())
-    except Exception:
+    except RuntimeError:
         return True  # it was given away to a later call (donated), which cannot be before it is there
+    except Exception:
+        raise_again()
+        return True

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+from ..signals import raise_again
+
 
 class BatchCut(NamedTuple):
     """Arrays cut into batches of one size, but for the last."""
@@ -32,6 +34,7 @@ def cut_of(adapter: Any) -> Optional[BatchCut]:
         partial = _ask(adapter, "partial_batch_size") if _ask(adapter, "has_partial_batch") else None
         return BatchCut(int(batch), int(partial or batch), int(batches))
     except Exception:
+        raise_again()
         return None
 
 

@@ -15,6 +15,7 @@ import time
 from typing import Any, Callable, Iterator, Optional
 
 from .. import Marker
+from ..signals import raise_again
 from .eager import BACKWARD, eager_loop
 from .graph_contents import ATTRIBUTE, GraphContents, contents_of, outermost, traced
 from .steps import TrainingCall, steps
@@ -119,6 +120,7 @@ def _meet(function: Any) -> None:
     try:
         function._roofline_before = counters.values()
     except Exception:  # then all updates count as made since
+        raise_again()
         function._roofline_before = {}
 
 
@@ -136,7 +138,7 @@ def _learn(function: Any, marker: Marker) -> None:
         training.learn(traced.graph)
         traced.graph = None
     except Exception:
-        return  # it is not taken for a training then; what is marked otherwise is
+        raise_again()  # else it is not taken for a training then; what is marked otherwise is
 
 
 def _patch_tape(module: Any, marker: Marker) -> None:

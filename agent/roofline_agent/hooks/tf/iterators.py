@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any, Optional, Tuple
 
+from ..signals import raise_again
+
 
 def yielded_by(iterator: Any) -> Optional[int]:
     """Examples that this process takes from an iterator at once, by its static shapes."""
@@ -77,6 +79,7 @@ def _is_fixed(spec: Any) -> bool:
     try:
         return None not in list(spec.shape)[1:]
     except Exception:
+        raise_again()
         return False
 
 
@@ -88,6 +91,7 @@ def _first_dimension(spec: Any) -> Optional[int]:
     try:
         size = spec.shape[0]
     except Exception:
+        raise_again()
         return None
     size = getattr(size, "value", size)
     return size if isinstance(size, int) else None

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Tuple, Union
 
 from .. import Marker
+from ..signals import raise_again
 from .accumulation import Accumulation
 from .calm import CalmCalls, CalmFunction
 from .eager import OPTIMIZER
@@ -144,6 +145,7 @@ def _described(arguments: Any) -> Tuple[Optional[int], Tuple[Hashable, ...]]:
     try:
         return describe(arguments)
     except Exception:  # it is a step all the same
+        raise_again()
         return None, (UNKNOWN,)
 
 

@@ -15,6 +15,7 @@ import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import Marker
+from ..signals import raise_again
 from .eager import patch_update
 from .steps import steps
 
@@ -47,6 +48,7 @@ class UpdateCounter:
         try:
             return int(self.variable().numpy())
         except Exception:
+            raise_again()
             return None  # not made yet, or on a device of another process
 
 

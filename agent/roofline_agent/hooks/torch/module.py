@@ -13,6 +13,7 @@ import time
 from typing import Any, Callable, List
 
 from .. import Marker
+from ..signals import raise_again
 from .recorder import Recorder, recorder
 
 CALLS = 2000  # without gradients: a process that evaluates only
@@ -141,4 +142,4 @@ def leave_to_python(torch: Any, function: Any) -> None:
     try:
         torch._C._dynamo.eval_frame.skip_code(function.__code__)
     except Exception:
-        return  # a torch without it compiles the function with the rest
+        raise_again()  # else a torch without it, which compiles the function with the rest

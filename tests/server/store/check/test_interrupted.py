@@ -133,11 +133,12 @@ def test_marks_of_another_estimate_of_the_clock_are_those_of_the_steps(late_ns: 
 def test_step_deltas_are_not_made_anew_of_damaged_marks(tmp_path: Path) -> None:
     filled(tmp_path).close()
     marks = sorted((tmp_path / "segments/job-job/marks").iterdir())[-1]
-    steps = sorted((tmp_path / "segments/job-job/steps_process").iterdir())
+    (steps,) = (tmp_path / "segments/job-job/steps_process").iterdir()
     flip(marks)
-    flip(steps[0])
-    repair(tmp_path)
-    assert all(path.exists() for path in steps[1:])
+    flip(steps)
+    repaired = repair(tmp_path)
+    assert not any("anew" in line for line in repaired.done)
+    assert list(tmp_path.glob(f"quarantine/**/steps_process/{steps.name}")), "set apart, not deleted"
     assert {finding.kind for finding in check(tmp_path).findings} == {"lost"}
 
 
