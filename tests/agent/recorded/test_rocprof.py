@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sqlite3
 from itertools import permutations
 from pathlib import Path
@@ -77,18 +78,60 @@ def test_sums_of_copies_beside_the_copies_are_left_out(tmp_path: Path) -> None:
     assert len(imported(sums)[sums]["phases"]) == 2
 
 
-def test_kernels_of_several_passes_count_once(tmp_path: Path) -> None:
-    """As in the pass that says most; what else the others counted stays."""
+def test_counters_of_several_passes_meet_in_one_kernel(tmp_path: Path) -> None:
+    """Each pass is a run, and so a process, of its own."""
     flops, sizes = (
-        counted(tmp_path / "a.csv", *FLOPS),
-        counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE"),
+        counted(tmp_path / "a.csv", *FLOPS, "SQ_WAVES"),
+        counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE", "SQ_WAVES", process=43),
     )
-    waves = counted(tmp_path / "c.csv", *(f"SQ_WAVES_{at}" for at in range(8)))
-    for files in permutations((flops, sizes, waves)):
-        assert launches(*files) == {"a.csv": 2}
-    got = imported(flops, sizes, waves)
-    assert "another of the files says more" in got[sizes]["warnings"][0]
-    assert [len(got[path]["counters"]) for path in (flops, sizes, waves)] == [0, 4, 16]
+    for files in permutations((flops, sizes, TRACE)):
+        got = imported(*files)
+        first = min((flops, sizes), key=files.index)
+        assert set(got) == {first, TRACE} and not got[TRACE]["kernels"]
+        (gemm,) = got[first]["kernels"]
+        assert (gemm["launches"], gemm["time_s"]) == (2, pytest.approx(1e-6))
+        assert gemm["flops"] == 2 * (100 + 100 + 2 * 100) * 64
+        assert gemm["bytes"]["dram"] == 2 * 2 * 100 * 1024
+        waves = [one["value"] for one in got[first]["counters"] if one["event"] == "SQ_WAVES"]
+        assert waves == [100, 100], "what both counted is that of one pass"
+        assert any("the counters of all passes" in one for one in got[first]["warnings"])
+
+
+def not_joined(*paths: Path) -> str:
+    said: list[str] = []
+    request = ImportRequest(tuple(map(str, paths)), "", "worker", None, 0.0, None, True, "json", "")
+    assert import_files(request, io.StringIO(), said.append) == 0
+    return "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (('2,"Agent 4",43,gemm', '2,"Agent 4",43,copy'), "other dispatches than .* of copy, .* one of gemm"),
+        (('1,"Agent 4",43,gemm', '1,"Agent 4",44,gemm'), "has several processes"),
+        (('1,"Agent 4",43,gemm', '1,"Agent 5",43,gemm'), "other dispatches"),
+    ],
+)
+def test_passes_of_which_it_is_not_certain_what_belongs_together_are_not_joined(
+    tmp_path: Path, change: tuple[str, str], why: str
+) -> None:
+    flops = counted(tmp_path / "a.csv", *FLOPS)
+    sizes = counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE", process=43)
+    assert not not_joined(flops, sizes)
+    sizes.write_text(sizes.read_text().replace(*change))
+    assert re.search(f"passes are not joined: .*{why}", not_joined(flops, sizes))
+    assert launches(flops, sizes) == {"a.csv": 2}, "each counts once"
+    assert "another of the files says more" in imported(flops, sizes)[sizes]["warnings"][0]
+
+
+def test_passes_that_end_early_or_of_several_processes_are_not_joined(tmp_path: Path) -> None:
+    flops = counted(tmp_path / "a.csv", *FLOPS)
+    sizes = counted(tmp_path / "b.csv", "FETCH_SIZE", "WRITE_SIZE", process=43)
+    other = counted(tmp_path / "c.csv", "FETCH_SIZE", "WRITE_SIZE", process=44)
+    assert "of several processes or runs" in not_joined(flops, sizes, other)
+    sizes.write_text("".join(sizes.read_text().splitlines(keepends=True)[:-2]))
+    assert "b.csv has fewer kernels" in not_joined(flops, sizes)
+    assert "b.csv has fewer kernels" in not_joined(sizes, flops)
 
 
 def test_processes_in_which_the_same_was_counted_all_count(tmp_path: Path) -> None:
