@@ -257,7 +257,8 @@ def test_sql_is_known_to_the_store_only() -> None:
     edges = (
         "server/roofline_server/store/",
         "agent/roofline_agent/uplink/spool",  # and spool_file.py
-        "agent/roofline_agent/recorded/tables/nsys_database.py",  # a file of another tool
+        "agent/roofline_agent/recorded/tables/nsys_database.py",  # files of other tools
+        "agent/roofline_agent/recorded/tables/rocpd_database.py",
     )
     known = [
         one for one in all_imports(path for path in files() if not path.startswith(edges)) if one.top in SQL

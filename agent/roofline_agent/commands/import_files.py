@@ -49,11 +49,12 @@ def import_files(
 ) -> None:
     """Import files from other tools, as if an agent had sampled them.
 
-    It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV and JSON, perf stat (any form),
-    LIKWID, oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON), Horovod
-    timelines, DCGM, nvidia-smi, NCCL inspector; logs of tf_cnn_benchmarks, Keras, Hugging Face, Lightning,
-    Megatron, DeepSpeed, torchtitan and MLPerf. Results of STREAM, ERT, HPL, nccl-tests and nvbandwidth become
-    ceilings. The format is recognised by the content. A file that is sent twice counts once.
+    It reads ncu CSV and .ncu-rep, nvprof, nsys CSV and .sqlite, rocprof CSV, JSON and .db, perf stat (any
+    form), LIKWID, oneDNN and MKL verbose logs, PyTorch traces, XPlane, OpenTelemetry traces (OTLP JSON),
+    Horovod timelines, DCGM, nvidia-smi, NCCL inspector; logs of tf_cnn_benchmarks, Keras, Hugging Face,
+    Lightning, Megatron, DeepSpeed, torchtitan and MLPerf. Results of STREAM, ERT, HPL, nccl-tests and
+    nvbandwidth become ceilings. The format is recognised by the content. A file that is sent twice counts
+    once.
 
     Examples:
 

@@ -11,6 +11,7 @@ from roofline.texts import printable
 from .collector import Collector
 from .document import warning, write_json
 from .errors import RecordedError
+from .passes import join
 from .reader import head_of, read
 from .request import ImportRequest
 from .summary import summarise
@@ -28,10 +29,15 @@ def import_files(
     """
     # Only files can be read twice; a pipe would be empty the second time.
     heads = {path: head_of(path) for path in request.files if os.path.isfile(path) and len(request.files) > 1}
+    passes = join(heads)
+    if passes.why_not:
+        report(printable(passes.why_not))
+    files, heads = passes.to_read(request.files), passes.heads(heads)
     failed = gave = 0
-    for path in request.files:
+    for path in files:
         companions = {other: head for other, head in heads.items() if other != path}
-        before = request.files[: request.files.index(path)]
+        before = files[: files.index(path)]
+        table = passes.table_of(path)
         try:
             keeps = not request.dry_run or request.launches
             shows_counters = not request.dry_run or request.output == "json"
@@ -43,6 +49,7 @@ def import_files(
                 has_digest=not request.dry_run,
                 keep_counters=shows_counters,
                 earlier=sum(other in before for other in companions),
+                table=table,
             )
         except RecordedError as error:
             report(printable(str(error)))
@@ -52,6 +59,8 @@ def import_files(
             report(printable(f"{path}: what was read finds no room ({error.strerror or error}); set TMPDIR"))
             failed += 1
             continue
+        if table is not None:
+            collector.warn(passes.note)
         for one in (collector, *collector.parts):
             if request.output == "json":
                 write_json(one, path, out, request.launches)
@@ -66,7 +75,7 @@ def import_files(
         ]
         gave += any(sent) if sends else not collector.is_empty
         collector.close()
-    return failed if gave else len(request.files)
+    return failed if gave else len(files)
 
 
 def asked(found: Collector, rank: int | None) -> list[Collector]:

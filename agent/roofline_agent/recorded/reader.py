@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from typing import IO
 
 from .collector import Collector
 from .errors import NotRecognised, RecordedError
@@ -19,16 +20,17 @@ def read(
     has_digest: bool = True,
     keep_counters: bool = True,
     earlier: int = 0,
+    table: IO[bytes] | None = None,
 ) -> Collector:
     """Everything in the file at `path` ("-": standard input).
 
     companions: heads of the other files given together with it, `earlier` of them before it; progress: called
     with the bytes read so far, unpacked; has_digest: with the digest that sending needs; keep_launches,
-    keep_counters: as of Collector.
+    keep_counters: as of Collector; table: what is read in place of the file's own bytes.
     Raises RecordedError when there is nothing to be had; a file that is good up to some point gives what it
     has, and a warning saying how far.
     """
-    with open_binary(path) as stream:
+    with table or open_binary(path) as stream:
         text = Text(path, stream, companions, progress, has_digest, earlier)
         form = recognise(text)
         collector = Collector(keep_launches, keep_counters)

@@ -60,6 +60,7 @@ def _beyond(end: float | None, one: Change) -> float:
     return 0.0 if end is None or one.change.value is None else end - one.change.value
 
 
+@style.one_picture
 def rooflines_compared(found: Sequence[Roofline], jobs: Sequence[str]) -> Figure:
     """The roles of several jobs under one set of roofs: circles, squares, ..., in the order of the jobs."""
     symbols = ("circle", "square", "diamond", "cross", "x", "triangle-up")
@@ -75,6 +76,7 @@ def rooflines_compared(found: Sequence[Roofline], jobs: Sequence[str]) -> Figure
     return {"data": data, "layout": plane(data, 400)}
 
 
+@style.one_picture
 def trajectory(found: Trajectory) -> Figure:
     """A path a role, its stops in order of the parameter."""
     data: list[Figure] = []

@@ -32,6 +32,7 @@ def roofline_table(found: Roofline) -> Columns:
     return table
 
 
+@style.one_picture
 def roofline(
     found: Roofline, trails: Mapping[str, Sequence[tuple[float, float, float]]], steps: str
 ) -> Figure:

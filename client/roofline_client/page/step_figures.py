@@ -27,6 +27,7 @@ STEPS_FORMULA = "end of the step - its begin, by the rank's own clock"
 LATE_FORMULA = "step - communicate, less the median rank's of the same step"
 
 
+@style.one_picture
 def step_times(found: StepOverview) -> Figure:
     """Of few ranks a line each; of many, by role, the median rank between the shortest and the longest step.
     Steps that are not steady are on grey."""

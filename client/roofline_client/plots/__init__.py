@@ -89,7 +89,7 @@ def figure(kind: str, record: Any, with_caption: bool = True) -> Figure:
     module = _module(kind)
     from . import caption, style
 
-    with caption.wanted(with_caption), style.picture():
+    with caption.wanted(with_caption), style.picture(style.roles_in(record)):
         made: Figure = module.figure(record)
     return made
 
@@ -99,7 +99,7 @@ def draw_on(axes: Axes | Sequence[Axes], kind: str, record: Any) -> None:
     module = _module(kind)
     from . import style
 
-    with style.picture():
+    with style.picture(style.roles_in(record)):
         module.draw_on(axes, record)
 
 

@@ -71,6 +71,7 @@ def _is_single(panels: Sequence[StepPanel]) -> bool:
 
 
 def _draw(axes: Sequence[Axes], panels: Sequence[StepPanel]) -> tuple[list[Artist], list[str]]:
+    style.reserve(panel.role for panel in panels)
     numbers = sorted({number for panel in panels for steps in panel.ranks.values() for number in steps})
     first, last = numbers[0], numbers[-1]
     # A training numbers its steps as it likes: 0, 10, 20, ... lack none.

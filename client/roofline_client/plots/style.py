@@ -1,5 +1,6 @@
 """Colours, markers and sizes: a role has one colour and one marker in every kind of plot, a phase one colour.
-Roles that users name differ within a picture; only if two names collide may they differ between pictures.
+Roles that users name differ within a picture. If the colours of two names collide, the alphabetically later
+one gets its next choice, so that all pictures of the same roles, also those of the live page, agree.
 
 Colour-blind readers can distinguish them: roles have the colours of Okabe and Ito, parts some close to Tol's
 "light" ones, which no role has. Neighbouring parts also differ in brightness, so that they are distinct when
@@ -9,10 +10,11 @@ printed in grey. Roles then still have their markers.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 ROLES = {
     "worker": ("#0072B2", "o"),
@@ -109,18 +111,48 @@ SETTINGS: dict[Any, Any] = {
 
 
 Look = tuple[str, str]  # colour and marker
+P = ParamSpec("P")
+Made = TypeVar("Made")
 # The looks of the roles that users name, in the picture that is being made.
 _OWN_LOOKS: ContextVar[dict[str, Look] | None] = ContextVar("looks of roles", default=None)
 
 
 @contextmanager
-def picture() -> Iterator[None]:
-    """Roles of pictures that are made in the block differ in their looks, those that users name too."""
+def picture(roles: Iterable[str] = ()) -> Iterator[None]:
+    """Roles of pictures that are made in the block differ in their looks, those that users name too. roles:
+    that will be in them, as far as that is known."""
     before = _OWN_LOOKS.set({})
     try:
+        reserve(roles)
         yield
     finally:
         _OWN_LOOKS.reset(before)
+
+
+def reserve(roles: Iterable[str]) -> None:
+    """Give these roles their looks in the picture that is being made, whichever is drawn first."""
+    for role in sorted(set(roles)):
+        _look(role)
+
+
+def one_picture(draw: Callable[P, Made]) -> Callable[P, Made]:
+    """What this function draws of its arguments is one `picture`."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Made:
+        with picture(roles_in(args)):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def roles_in(record: Any) -> set[str]:
+    """Of all records in an answer. What can be read only once is not looked into."""
+    if not isinstance(record, (tuple, list)):
+        return set()
+    role = getattr(record, "role", None)
+    found = {role} if isinstance(role, str) else set()
+    return found.union(*map(roles_in, record))
 
 
 def colour(role: str) -> str:

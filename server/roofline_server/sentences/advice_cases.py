@@ -46,6 +46,7 @@ class Case(NamedTuple):
     gpus: int = 1  # that one rank uses, the most
     gpu_busy: float | None = None  # share of the time in which the busiest GPU computed
     held_clock: str = ""  # what held the clock of a GPU down, and for how long
+    stretched: bool = False  # all phases of these ranks take longer than those of others, about alike
     tensor: float | None = None  # in which its tensor cores did
     copied: float | None = None  # bytes/s from the host to it
 
@@ -57,6 +58,11 @@ def uses(*names: str) -> Callable[[Case], bool]:
 def of_some_ranks(case: Case) -> bool:
     """Some ranks, not all of them."""
     return bool(case.ranks)
+
+
+def may_do_more(case: Case) -> bool:
+    """Whether some ranks may be slow because of something that only they do: that stretches no optimizer."""
+    return of_some_ranks(case) and not case.stretched
 
 
 def has_one_server(case: Case) -> bool:

@@ -33,6 +33,7 @@ from .advice_cases import (
     is_memory_bound,
     is_merged,
     may_be_tuned,
+    may_do_more,
     may_work_in_turns,
     of_some_ranks,
     shares_its_node,
@@ -339,7 +340,7 @@ ADVICE: tuple[Advice, ...] = (
         ("slower", "host"),
         "{does} {rank} do something the others do not: logging, metrics, checkpoints, a debugger?",
         OURS,
-        holds=of_some_ranks,
+        holds=may_do_more,
     ),
     Advice(
         ("memory_bandwidth",),

@@ -177,3 +177,8 @@ def no_such(what: str, known: Sequence[str]) -> str:
 def left_out(ranks: Sequence[str]) -> str:
     whom = "it" if len(ranks) == 1 else "they"
     return f"left out, as {whom} did less than half of the steps of the job: {first_of(list(ranks))}"
+
+
+def whole_groups(ranks: int) -> str:
+    """ranks: that share a batch."""
+    return f"other numbers of ranks are taken for more or fewer groups of {ranks} that share a batch"

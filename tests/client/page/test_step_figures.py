@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 
-from roofline_client.page import step_figures
+from roofline_client.page import roofline_figure, step_figures
 from roofline_client.plots import style
 
+from ..plots import models
 from .overviews import late, line, overview
 
 EVIL = '<a href="javascript:alert(1)">x</a>'
@@ -18,6 +19,18 @@ def test_few_ranks_have_a_line_each() -> None:
     assert [(one["name"], one["y"]) for one in data] == [("ddp:0", [100.0]), ("ddp:1", [200.0])]
     assert data[0]["line"]["color"] == style.colour("ddp")
     assert data[0]["line"]["dash"] != data[1]["line"]["dash"]
+
+
+def test_roles_that_users_name_differ_and_look_as_in_other_pictures() -> None:
+    """The first choice of actor and reward is the same colour."""
+    assert style.colour("actor") == style.colour("reward")
+    found = overview([line("reward:0", 0.1), line("actor:0", 0.2)])
+    steps = {one["name"]: one["line"]["color"] for one in step_figures.step_times(found)["data"]}
+    points = [models.point(name) for name in ("actor:0", "reward:0")]
+    drawn = roofline_figure.roofline(models.roofline(points), {}, "")["data"]
+    plane = {one["name"]: one["marker"]["color"] for one in drawn if one["mode"] == "markers"}
+    assert steps == plane
+    assert steps["actor:0"] == style.colour("actor") != steps["reward:0"]
 
 
 def test_many_ranks_are_a_band_around_the_median_rank() -> None:

@@ -52,5 +52,16 @@ def test_a_role_has_one_look_in_all_pictures_unless_another_has_taken_it() -> No
         assert (style.colour("critic"), style.marker("critic")) == alone
 
 
+def test_roles_of_a_picture_look_alike_whichever_is_drawn_first() -> None:
+    taken = {role: style.colour(role) for role in (f"role{n}" for n in range(6))}
+    assert len(set(taken.values())) < len(taken), "some of them collide"
+    seen = []
+    for drawn in (sorted(taken), sorted(taken, reverse=True)):
+        with style.picture(taken):
+            seen.append({role: style.colour(role) for role in drawn})
+    assert seen[0] == seen[1]
+    assert len(set(seen[0].values())) == len(taken)
+
+
 def test_ink_is_read_on_its_colour() -> None:
     assert style.ink_on("#FFFFFF") == "black" and style.ink_on("#882255") == "white"

@@ -117,6 +117,13 @@ def test_every_cause_and_part_has_an_advice_without_anything_else_known(kind: st
     assert not any("{" in line or "None" in line for line in found)
 
 
+def test_a_rank_all_phases_of_which_are_stretched_is_not_asked_what_it_alone_does() -> None:
+    slower = Case("slower", ranks=("ddp:1",))
+    assert any("do something the others do not" in line for line in advise(slower).tries)
+    found = advise(slower._replace(stretched=True)).tries
+    assert found and not any("do something the others do not" in line for line in found)
+
+
 def test_merged_parts_have_the_advice_for_either() -> None:
     merged = {line for kind in ("input", "wait_ps") for line in _held(Case(kind))}
     found = advise(Case("input|wait_ps")).tries

@@ -1,4 +1,5 @@
-"""A `.sqlite` of Nsight Systems (`nsys export --type sqlite`) as the text of its report cuda_gpu_trace.
+"""A `.sqlite` of Nsight Systems (`nsys export --type sqlite`) as the text of its report cuda_gpu_trace, a
+`.db` of rocprofv3 as that of its tables.
 
 Rows come as they are asked for; nothing is written, and no more than some rows are in memory.
 """
@@ -11,6 +12,8 @@ import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+
+from . import rocpd_database
 
 MAGIC = b"SQLite format 3\0"
 _HEADER = "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (B),Device,Strm,Name\n"
@@ -27,8 +30,8 @@ _NO_GRAPHS = (
     "record with --cuda-graph-trace=node"
 )
 _OF_ROCPROFV3 = (
-    "it is a database of rocprofv3: make tables of it (`rocpd convert -i {} --output-format csv`) and import "
-    "these, or record with `rocprofv3 --output-format csv`"
+    "it is a database of rocprofv3 with other tables than are known: make CSV of it (`rocpd convert -i {} "
+    "--output-format csv`) and import that, or record with `rocprofv3 --output-format csv`"
 )
 SEVERAL_PROCESSES = "several processes, which may be several ranks: all are taken for one rank"
 _PROCESSES = f"SELECT count(DISTINCT globalPid) FROM {_KERNEL_TABLE}"
@@ -47,6 +50,7 @@ class TraceOfDatabase(io.RawIOBase):
         super().__init__()
         self._lines: Iterator[str] = iter(())
         self._rest = b""
+        self._known = "nsys 2020 or later"
         self._database: sqlite3.Connection | None = None
         try:
             self._database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
@@ -54,9 +58,13 @@ class TraceOfDatabase(io.RawIOBase):
         except sqlite3.Error as error:
             self.close()
             raise OSError(f"it cannot be read ({error})") from None
-        if any(one.startswith("rocpd_kernel_dispatch") for one in tables):  # the rest is an id of the run
-            self.close()
-            raise OSError(_OF_ROCPROFV3.format(shlex.quote(path)))
+        if runs := rocpd_database.runs_in(self._database):
+            if not rocpd_database.is_known(self._database, runs):
+                self.close()
+                raise OSError(_OF_ROCPROFV3.format(shlex.quote(path)))
+            self._lines = rocpd_database.text_of(self._database, runs, _csv)
+            self._known = "rocprofv3 that are known"
+            return
         if "StringIds" not in tables or not any(one.startswith("CUPTI_ACTIVITY_") for one in tables):
             self.close()
             raise OSError(
@@ -100,7 +108,7 @@ class TraceOfDatabase(io.RawIOBase):
             try:
                 line = next(self._lines, None)
             except sqlite3.Error as error:
-                raise OSError(f"its tables are not those of nsys 2020 or later ({error})") from None
+                raise OSError(f"its tables are not those of {self._known} ({error})") from None
             if line is None:
                 return 0
             self._rest = line.encode("utf-8", "replace")

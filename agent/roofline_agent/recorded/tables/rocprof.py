@@ -38,8 +38,8 @@ _SUMMED = (
 _OTHER = "a table of rocprofv3 without kernels: tables of kernels, copies, counters and sums (stats) are read"
 _REPEATED = (
     "kernels are left out: another of the files says more about those of this run, and each would count "
-    "twice. If that one is of some kernels only, import this one alone; of counters of several passes, "
-    "rocprof-compute makes one table (pmc_perf.csv)"
+    "twice. If that one is of some kernels only, import this one alone; of counters of several passes that "
+    "are not joined, rocprof-compute makes one table (pmc_perf.csv)"
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from roofline.answers.verdict import Finding, RankAccount, Verdict
 
 from ...correlate.steps import SERVING_ROLES
+from ...model.causes.kinds import stretched_phases
 from ...model.evidence import NS, RankEvidence, total_of
 from ...model.intervals import LEAST_STEPS
 from ...model.roofline.point_limits import widths_of
@@ -24,6 +25,7 @@ from ..evidence.training import training_ranks
 from ..questions import STEADY_STEPS, Steps
 from ..ranks.members import roles_aside
 from .foreign import foreign_cpus
+from .signals import signals_of
 
 SETTING, HOOK = "setting.", "hook."
 THREADS = ("OMP_NUM_THREADS", "intra_op_threads", "TF_NUM_INTRAOP_THREADS")  # the first that is set
@@ -70,6 +72,7 @@ def advised(
             foreign=foreign.get(host),
             bytes_share=_share_of_bytes(own, gathered.evidence.values()),
             held_clock=_held_clock(view, ranks),
+            stretched=one.kind == "slower" and _are_stretched(view, gathered, ranks),
         )
         more = advice.advise(case)
         new = [line for line in more.evidence if line not in one.evidence]
@@ -79,6 +82,15 @@ def advised(
         bottleneck=with_advice(found.bottleneck) if found.bottleneck else None,
         also=[with_advice(one) for one in found.also],
     )
+
+
+def _are_stretched(view: JobView, gathered: Gathered, ranks: Collection[str]) -> bool:
+    """Whether all phases of these ranks take longer than the others', as the finding's evidence then says."""
+    barriers = gathered.barriers
+    concerned = barriers.ranks if barriers.kind else training_ranks(gathered.evidence)
+    signals = [one for number, one in signals_of(view, gathered).items() if number in concerned]
+    own = [one for one in signals if one.rank in ranks]
+    return bool(own) and stretched_phases(own, signals) is not None
 
 
 def _held_clock(view: JobView, ranks: Collection[str]) -> str:

@@ -20,6 +20,7 @@ from ...sentences import reasons
 from ...sentences import verdict as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered
+from ..evidence.shared_batch import shared_batch
 from ..evidence.tables import picked, where, within
 from ..evidence.training import contributing_ranks
 from ..evidence.unwatched import unwatched_of
@@ -103,12 +104,8 @@ def _rate_notes(rate: Value) -> list[str]:
 
 def _shared_batch_notes(view: JobView, training: Iterable[int]) -> list[str]:
     """Ranks of which each counts the examples of the batch that they share."""
-    facts = [view.facts.get(number, {}) for number in training]
-    by_tensors, by_stages = (
-        max((int(one.get(name, "1")) for one in facts if one.get(name, "1").isdecimal()), default=1)
-        for name in ("setting.tensor_parallel", "setting.pipeline_parallel")
-    )
-    return [texts.shared_batch(by_tensors, by_stages)] if by_tensors * by_stages > 1 else []
+    shared = shared_batch(view, training)
+    return [texts.shared_batch(*shared)] if shared.ranks > 1 else []
 
 
 def _seldom_there_notes(gathered: Gathered) -> list[str]:

@@ -18,10 +18,12 @@ from ...model.roofline.summary import summarize
 from ...model.times import beside, durations
 from ...model.what_if import JobChange, Range
 from ...sentences import reasons
+from ...sentences import verdict as verdict_texts
 from ...sentences import what_if as texts
 from ...store.view import JobView
 from ..evidence.gathering import Gathered, gather
 from ..evidence.ranks import NEEDED as NEEDED
+from ..evidence.shared_batch import shared_batch
 from ..evidence.training import training_ranks
 from ..verdict.servers import Served, served
 from ..verdict.signals import signals_of
@@ -82,7 +84,19 @@ def what_if(view: JobView, asked: WhatIfQuery) -> WhatIf:
         prediction = prediction._replace(notes=[*prediction.notes, texts.NO_RATE], no_rate=reasons.LESS_WORK)
     if left:
         prediction = prediction._replace(notes=[*prediction.notes, texts.left_out(left)])
+    if prediction.steps is not None and now.rate.value is not None:
+        shares = _shared_batch_notes(view, gathered, changes_ranks=asked.ranks is not None)
+        prediction = prediction._replace(notes=[*prediction.notes, *shares])
     return _answer(view.job, gathered.mode, words, now, change, prediction)
+
+
+def _shared_batch_notes(view: JobView, gathered: Gathered, changes_ranks: bool) -> list[str]:
+    """Rates are as the report has them, which counts a batch once for each rank that works on it."""
+    shared = shared_batch(view, training_ranks(gathered.evidence))
+    if shared.ranks == 1:
+        return []
+    more = [texts.whole_groups(shared.ranks)] if changes_ranks else []
+    return [verdict_texts.shared_batch(*shared), *more]
 
 
 def _does_more(view: JobView, gathered: Gathered, training: Sequence[RankEvidence], fixed: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from roofline.answers.values import Provenance, Scope, Value, value
 from roofline.answers.verdict import AccountPart, Gain, RankAccount
@@ -12,6 +13,7 @@ from roofline_server.report.job.build import first_screen
 from roofline_server.report.verdict import advising
 from roofline_server.report.verdict.advising import _of_roof
 from roofline_server.report.verdict.findings import _finding
+from roofline_server.report.verdict.signals import signals_of
 from roofline_server.sentences import verdict as texts
 from roofline_server.sentences.advice import Advised
 from roofline_server.sentences.advice_cases import Case
@@ -86,3 +88,24 @@ def test_advice_is_about_the_ranks_that_compute_on_the_node_of_the_finding(
         named = made._replace(kind="bottleneck", bottleneck=one, also=[])
         advising.advised(view, found._replace(evidence=evidence), named)
     assert [(case.per_node, case.on_node, case.workers) for case in cases] == [(3, 3, 4), (1, 2, 4)]
+
+
+@pytest.mark.parametrize(("optimizer", "stretched"), [(0.002, True), (0.001, False)])
+def test_advice_knows_that_all_phases_of_a_rank_are_stretched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optimizer: float, stretched: bool
+) -> None:
+    view = stored(tmp_path, [Odd("ddp", range(60))] * 3, asynchronous=False).view("job")
+    assert view is not None
+    found, made = gather(view), first_screen(view).verdict
+    assert made is not None
+    usual = {"kernels": np.full(60, 0.01), "phases": np.array([0.01, 0.02, 0.001])}
+    slow = {"kernels": np.full(60, 0.02), "phases": np.array([0.02, 0.04, optimizer])}
+    signals = {n: one._replace(**usual) for n, one in signals_of(view, found).items()}
+    late = next(n for n, one in signals.items() if one.rank == "ddp:1")
+    signals[late] = signals[late]._replace(**slow)
+    monkeypatch.setattr(advising, "signals_of", lambda view, gathered: signals)
+    cases: list[Case] = []
+    monkeypatch.setattr(advising.advice, "advise", lambda case: cases.append(case) or Advised([], []))
+    one = _finding("slower", ["ddp:1"], "a", cost=0.01, gain=GAIN, rate=Value(0.0, "1"), evidence=[])
+    advising.advised(view, found, made._replace(kind="bottleneck", bottleneck=one, also=[]))
+    assert [case.stretched for case in cases] == [stretched]

@@ -17,7 +17,7 @@ from roofline_server.report.what_if.what_if import WhatIfQuery, what_if
 from roofline_server.sentences import waits
 from roofline_server.sentences import what_if as texts
 from roofline_server.sentences.reasons import LESS_WORK
-from roofline_server.sentences.verdict import seldom_there
+from roofline_server.sentences.verdict import seldom_there, shared_batch
 
 from ...builders import MS, S, open_store
 from ..odd_jobs import Odd, stored
@@ -153,3 +153,13 @@ def test_more_than_all_of_a_step_is_not_gained(tmp_path: Path) -> None:
     ranks = [Odd("ps", readings=9, growth=S), Odd("worker", MANY, readings=9)]
     found = fixed(tmp_path, "ps:0", ranks, asynchronous=True)
     assert found.step.then.value is None and found.step.then.reason == texts.NOTHING_LEFT
+
+
+def test_rates_that_count_a_shared_batch_for_each_rank_say_so(tmp_path: Path) -> None:
+    view = stored(tmp_path, [Odd("ddp", MANY), Odd("ddp", MANY)], False).view("job")
+    assert view is not None
+    assert not [one for one in what_if(view, WhatIfQuery(fix="input")).notes if "share a batch" in one]
+    shared = view._replace(facts={number: {"setting.tensor_parallel": "2"} for number in view.ranks})
+    note = shared_batch(2, 1)
+    assert what_if(shared, WhatIfQuery(fix="input")).notes[-1] == note
+    assert what_if(shared, WhatIfQuery(ranks=4)).notes[-2:] == [note, texts.whole_groups(2)]
