@@ -30,6 +30,7 @@ def patch(module: Any, marker: Marker) -> None:
     run, record = module.backward, recorder(marker)
     passes = _BackwardPasses(record, module)
     begin, end, clock, thread = passes.begin, passes.end, _now, _thread
+    other = record.training_thread.other
 
     @functools.wraps(run)
     def backward(*args: Any, **kwargs: Any) -> Any:
@@ -39,8 +40,8 @@ def patch(module: Any, marker: Marker) -> None:
                 try:
                     return run(*args, **kwargs)
                 finally:
-                    if record.other.thread == thread():
-                        record.other.passed(clock())
+                    if other.thread == thread():
+                        other.passed(clock())
             try:
                 record.in_backward = True
                 return run(*args, **kwargs)
@@ -108,7 +109,7 @@ class _BackwardPasses:
             elif record.between.since is not None:
                 record.trains_again()
             if record.moves:
-                record.back()
+                record.training_thread.goes_on()
             if record.by_hand is not None:
                 record.by_hand.begins()
             record.batches.backward()
@@ -127,7 +128,7 @@ class _BackwardPasses:
 
     def _takes_over(self) -> bool:
         try:
-            return self._record.another_trains(_now())
+            return self._record.training_thread.is_replaced(_now())
         except Exception:
             self._record.failed("torch_autograd")
             return False

@@ -11,12 +11,15 @@ from __future__ import annotations
 import weakref
 from typing import Any, List, Optional, Set, Tuple
 
+from .phases import OPTIMIZER
+
+SEEN_BY = "steps.seen_by"  # the fact that says so where it isn't optimizers all the time
 UNSURE = 3  # updates before it is believed that there will be no optimizer
 MOST_NODES = 5000  # of a graph that are looked through for a leaf
 
 
 class ByHand:
-    """Follows one leaf. Calls back: border(now), to hold one, and sure(), when those held are borders."""
+    """Follows one leaf."""
 
     def __init__(self, record: Any) -> None:
         self._record = record
@@ -40,7 +43,11 @@ class ByHand:
         """Gradients were off."""
         leaf = self._leaf()
         if self._ended is not None and leaf is not None and leaf._version != self._state[0]:
-            self._record.updated_by_hand(begin, end)
+            record = self._record
+            # Meanwhile the work of an optimizer was done.
+            if not record.times or record.times[-1] <= begin:
+                record.enter(OPTIMIZER, begin)
+                record.leave(end)
             self._over(end)
 
     def finish(self) -> None:
@@ -55,7 +62,12 @@ class ByHand:
     def _over(self, now: int) -> None:
         self._ended = None
         self._updates += 1
-        self._record.border_by_hand(now, self._updates > UNSURE)
+        borders = self._record.borders
+        borders.hold_another(now)
+        if self._updates > UNSURE:
+            if len(borders.uncertain) > 1:
+                self._record.fact(SEEN_BY, "backward")
+            borders.commit()
 
 
 def _state(leaf: Any) -> Optional[Tuple[int, Optional[int]]]:

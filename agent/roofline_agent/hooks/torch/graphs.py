@@ -12,8 +12,9 @@ import time
 from typing import Any
 
 from .. import Marker
+from .by_hand import SEEN_BY
 from .phases import WORKS
-from .recorder import SEEN_BY, Recorder, recorder
+from .recorder import Recorder, recorder
 
 
 def patch(module: Any, marker: Marker) -> None:

@@ -56,10 +56,11 @@ def _notice_new(owner: Any, name: str, record: Recorder) -> None:
 class Updates:
     """Outermost updates of the training thread. begin, end: the hooks of all optimizers."""
 
-    __slots__ = ("_again", "_inside", "_parts", "_record", "_wrapped", "begin", "end")
+    __slots__ = ("_again", "_inside", "_other", "_parts", "_record", "_wrapped", "begin", "end")
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
+        self._other = record.training_thread.other
         self._inside: Any = []
         self._parts: Any = []  # updates inside the one that goes on
         self._again: Any = []  # those that had begun when one of them began again
@@ -78,8 +79,8 @@ class Updates:
             if record.by_hand is not None:
                 record.leave_to_optimizers()
             thread = _thread()
-            if thread == record.other.thread or (not record.in_backward and thread != record.thread):
-                record.other.updating(thread, now)
+            if thread == self._other.thread or (not record.in_backward and thread != record.thread):
+                self._other.updating(thread, now)
                 return
             if record.calm is None:
                 self._take_over()
@@ -103,8 +104,8 @@ class Updates:
     def end_in_full(self, optimizer: Any) -> None:
         """An update is over that was not that of a calm step to its end."""
         try:
-            other = self._record.other
-            if other.thread and _thread() == other.thread:
+            thread = self._other.thread
+            if thread and _thread() == thread:
                 self._end_in_other(optimizer, _now())
             else:
                 self._end(optimizer)
@@ -113,12 +114,13 @@ class Updates:
 
     def _end_in_other(self, optimizer: Any, now: int) -> None:
         record, key = self._record, id(optimizer)
-        if not record.other.ends_update():
+        if not self._other.ends_update():
             return
-        if not self._inside and not record.in_backward and record.has_moved(key):
-            record.moved(key, now)
+        training = record.training_thread
+        if not self._inside and not record.in_backward and training.has_moved(key):
+            training.moves_to_other(key, now)
         else:
-            record.other.updated(key, now)
+            self._other.updated(key, now)
 
     def _end(self, optimizer: Any) -> None:
         record, now = self._record, _now()
@@ -152,7 +154,7 @@ class Updates:
         """The update of a calm step was over at `now`, at whose border there is more to do."""
         record = self._record
         try:
-            record.calm_border(now)
+            record.calm_steps.border(now)
             record.costs.worked_ns += _now() - now
         except Exception:
             record.failed("torch_optimizer")

@@ -289,8 +289,8 @@ def trained(marker: RecordingMarker, acts: list[str]) -> Training:
     training = Training(marker)
     for act in acts:
         training.act(act)
-    training.record.commit()
-    training.record.hand_over()
+    training.record.borders.commit()
+    training.record.borders.hand_over()
     return training
 
 
@@ -348,7 +348,7 @@ def assert_same(acts: list[str], account: Any, together: bool) -> None:
     assert calm.likes == at_once.likes
     assert phases_of(calm) == phases_of(at_once)
     assert hook_errors(calm) == hook_errors(at_once)
-    assert not record._log
+    assert not record.calm_steps.log
 
 
 def test_update_that_fails_before_updates_within_a_backward_is_noted_as_at_once() -> None:
@@ -380,7 +380,7 @@ def test_plain_steps_are_sent_together(usual: str) -> None:
     training = Training(marker)
     for _ in range(300):
         training.act(usual)
-    training.record.hand_over()
+    training.record.borders.hand_over()
     assert marker.together > 200
     assert [number for number, *_ in marker.borders] == list(range(-1, 300))
 
@@ -404,7 +404,7 @@ def test_steps_whose_thread_is_measured_are_calm_too(usual: str) -> None:
     for _ in range(300):
         training.act(usual)
         calm += training.record.calm is not None
-    training.record.hand_over()
+    training.record.borders.hand_over()
     assert calm > 240
     reads = [name for spans in marker.steps for name, *_ in spans if name.startswith("read.")]
     assert len(reads) == 75, "of each fourth step, at its end"
@@ -419,7 +419,7 @@ def test_steps_are_not_calm_where_another_thread_fetches() -> None:
             thread.join()
             training.without_fetch()
         assert training.record.calm is None
-    training.record.hand_over()
+    training.record.borders.hand_over()
     assert [size for _, size, _ in training.marker.borders[1:]] == [8] * 100
 
 
@@ -427,7 +427,7 @@ def test_ddp_is_asked_behind_calm_steps() -> None:
     training = Training(DeferringMarker())
     for _ in range(600):
         training.act("ddp_step")
-    training.record.hand_over()
+    training.record.borders.hand_over()
     told = [name for spans in training.marker.steps for name, *_ in spans].count("engine.allreduce")
     assert ALWAYS < told < 200, "after the first steps not at each border"
 
@@ -440,7 +440,7 @@ def test_what_happens_between_steps_finds_the_calm_ones_worked_out() -> None:
     training.act("evaluates")
     assert training.record.calm is None
     training.act("step")
-    training.record.hand_over()
+    training.record.borders.hand_over()
     kinds = [name for spans in training.marker.steps for name, *_ in spans if name.startswith("between.")]
     assert kinds == [EVALUATION]
 
@@ -459,7 +459,7 @@ def test_batch_of_a_calm_step_counts_as_any_other() -> None:
     training = Training(DeferringMarker())
     for _ in range(30):
         training.act("step")
-    training.record.hand_over()
+    training.record.borders.hand_over()
     assert {examples for number, examples, _ in training.marker.borders if number >= 0} == {8}
 
 
@@ -489,7 +489,7 @@ def test_update_that_is_captured_among_calm_steps_is_none_and_its_replays_are_st
         graph.capture_end()
         for _ in range(10):
             graph.replay()
-        training.record.hand_over()
+        training.record.borders.hand_over()
     assert [number for number, *_ in marker.borders] == list(range(-1, warm + 10))
     assert marker.facts["steps.seen_by"] == "replays of CUDA graphs"
     assert "hook.torch_graphs" not in marker.facts

@@ -41,7 +41,7 @@ def test_two_optimizers_are_one_step_that_ends_with_the_second(
         one.step()
         two.step()
     assert [number for number, *_ in marker.borders] == [0, 1], "the third may go on"
-    record.commit()
+    record.borders.commit()
     assert [number for number, *_ in marker.borders] == [0, 1, 2]
     assert all([name for name, *_ in step] == [OPTIMIZER, OPTIMIZER] for step in marker.steps)
     times = [time for _, _, time in marker.borders]
@@ -69,7 +69,7 @@ def test_copied_optimizer_takes_part_like_any_other(
     for _ in range(3):
         one.step()
         two.step()
-    record.commit()
+    record.borders.commit()
     assert [number for number, *_ in marker.borders] == [0, 1, 2]
 
 
@@ -81,7 +81,7 @@ def test_optimizer_that_loads_its_state_is_none_more(marker: RecordingMarker, re
     one.step()
     one.__setstate__({"rate": 0.1})
     two.step()
-    record.commit()
+    record.borders.commit()
     assert [number for number, *_ in marker.borders] == [0]
 
 
@@ -140,7 +140,7 @@ def test_optimizers_inside_a_backward_are_one_update(marker: RecordingMarker) ->
     torch_autograd.patch(autograd, marker)
     for _ in range(30):
         autograd.backward(None)
-    recorder(marker).commit()  # type: ignore[arg-type]
+    recorder(marker).borders.commit()  # type: ignore[arg-type]
     assert [number for number, *_ in marker.borders] == list(range(-1, 30))
     assert {name for step in marker.steps for name, *_ in step} == {BACKWARD}
 
@@ -238,7 +238,7 @@ def test_optimizer_that_calls_the_step_of_its_base_makes_one_step(marks: Any, de
     one = derived()
     for _ in range(30):
         one.step()
-    recorder(marker).hand_over()
+    recorder(marker).borders.hand_over()
     assert [number for number, *_ in marker.borders] == list(range(30))
     assert {name for step in marker.steps for name, *_ in step} == {OPTIMIZER}
 
@@ -252,7 +252,7 @@ def test_optimizer_that_calls_the_step_of_its_base_takes_turns_with_others(
     for _ in range(30):
         one.step()
         two.step()
-    record.commit()
+    record.borders.commit()
     assert [number for number, *_ in marker.borders] == list(range(30))
 
 
@@ -269,7 +269,7 @@ def test_update_that_raised_and_is_made_again_is_one_step(marks: Any, derives: b
                 one.step(lambda: 1 / 0)
         one.step()
         one.step()
-    recorder(marker).hand_over()
+    recorder(marker).borders.hand_over()
     assert [number for number, *_ in marker.borders] == list(range(40))
 
 
@@ -280,7 +280,7 @@ def test_step_that_raised_leaves_nothing_behind(marker: RecordingMarker, record:
     with pytest.raises(ZeroDivisionError):
         one.step(lambda: 1 / 0)
     one.step()
-    record.commit()
+    record.borders.commit()
     assert [number for number, *_ in marker.borders] == [0]
     assert [name for name, *_ in marker.phases] == [OPTIMIZER]
 

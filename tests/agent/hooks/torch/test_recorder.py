@@ -440,7 +440,7 @@ def test_measured_steps_are_deferred_too_and_keep_their_counts() -> None:
     marker.account = EveryThird()
     record = train(marker, ["step"] * 7)
     assert len(marker.borders) < 8
-    record.hand_over()
+    record.borders.hand_over()
     counted = {
         at: [s[4] for s in spans if s[0] == "thread.run.step"] for at, spans in enumerate(marker.steps)
     }

@@ -65,7 +65,7 @@ def threads() -> Iterator[list[ThreadPoolExecutor]]:
 
 def seen(marker: RecordingMarker, record: Recorder) -> list[int | None]:
     """Examples of the steps."""
-    record.commit()
+    record.borders.commit()
     assert not {"hook.torch_optimizer", "hook.torch_recorder", "hook.torch_data"} & marker.facts.keys()
     assert [number for number, *_ in marker.borders] == list(range(-1, len(marker.borders) - 1))
     return [size for _, size, _ in marker.borders[1:]]
