@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..ranks.claims import Claimed
 from ..ranks.discovery import Discovery
@@ -24,6 +24,7 @@ LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it tak
 MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
 TOGETHER_NS = 2_000_000_000  # two processes that mark within so long both train
 MOST_MARKED = 256  # processes of which it is kept when they marked, unless more do so all the time
+MOST_STARTED = 256  # ranks to which a wrapper's command was the launcher, of which it is kept
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 
 
@@ -44,9 +45,15 @@ class MarkConnection:
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
         self.trains = False  # it is known to the discovery as a process that marks
-        self.several: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
+        self.started: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
         self.seen = False  # a wrapper's: its command was a rank as it began
         self.seen_sent = False
+
+    def has_started(self, ranks: Iterable[Rank]) -> None:
+        """A wrapper's command has started these ranks, whose launcher it is, unless it is one itself."""
+        self.started.update((rank.pid, rank) for rank in ranks if rank.pid != self.wrapped_pid)
+        while len(self.started) > MOST_STARTED:
+            del self.started[next(iter(self.started))]
 
 
 class Senders:
@@ -161,14 +168,12 @@ class Senders:
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
         ranks = self._discovery.ranks_below(pid)
+        connection.has_started(ranks)
         if len(ranks) > 1:
-            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *ranks)}
             self.gathered.refuse(SEVERAL_RANKS, ranks[0])
         elif ranks:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = ranks[0], 0
-            if idle:
-                connection.several[ranks[0].pid] = ranks[0]  # its command ends as a launcher
             self.hand_over_facts(connection, ranks[0])
         elif connection.rank is None and self._owner(pid) is None:
             connection.rank = self._ended(pid, peer)

@@ -19,13 +19,12 @@ from ...store.view import JobView, once
 from ..ceilings.nodes import machine_notes
 from ..evidence.held_clocks import held_clocks
 from ..evidence.tables import by_rank, where
-from ..ranks.exits import OF_RUNS
+from ..ranks.exits import OF_RUNS, TAG
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from ..ranks.unseen import unseen_ranks
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
-TAG = "tag."  # how the names of facts begin that are tags
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
 ENOUGH_TIME = 0.5  # of what steps that are missing would usually take
