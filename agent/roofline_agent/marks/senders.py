@@ -92,8 +92,8 @@ class Senders:
         one."""
         rank, now = self._rank_now(connection, peer), self._clock()
         if rank is not None and not connection.trains and not connection.wrapped_pid:
-            connection.trains = True
             rank = self._first_mark(connection, peer, rank)
+            connection.trains = rank is not None
         if rank is not None and (claimed := self._discovery.rivals.get(rank.pid)) is not None:
             holder = self._other_that_trains(rank, claimed, now)
             if holder is None:
@@ -120,9 +120,14 @@ class Senders:
         at, pid = max((other for other in others if other[1] != rank.pid), default=(0, 0))
         return pid if at and (now - at < TOGETHER_NS or at > rank.start_ns) else None
 
-    def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank:
-        """The rank of a process that has just begun to mark: itself, if what it was a part of marks none."""
-        rank = self._discovery.trains(peer.pid) or before
+    def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank | None:
+        """The rank of a process that has just begun to mark: itself, if what it was a part of marks none. It
+        may have ended since; None if it is not known any more which rank it was."""
+        rank = self._discovery.trains(peer.pid) or self._ended(peer.pid, peer)
+        if rank is None and before.pid != peer.pid and not self._discovery.is_training(before):
+            self.gathered.refuse(SENDER_GONE, before)
+            return None
+        rank = rank or before
         if rank != before:
             connection.rank = rank
             connection.facts = list(connection.all_facts.values())
@@ -195,7 +200,11 @@ class Senders:
             if peer.pid <= 0:
                 self.gathered.refuse(SENDER_ELSEWHERE, None)
                 return None
-            found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
+            if self._owner(peer.pid) is None:
+                self._discovery.trains(peer.pid)  # as was known of it when it connected
+                found = None
+            else:
+                found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if found is None and self._owner(peer.pid) is None:
                 found = self._ended(peer.pid, peer)
             if found is None:
