@@ -131,6 +131,7 @@ class Recorder(_Calm):
         if self.calm is not None:
             self.catch_up()
         self.turns.stepped.clear()
+        other.left_out -= len(other.steps)
         for key, now, batches in other.steps:
             self.updating(key)
             self.batches.add(batches)

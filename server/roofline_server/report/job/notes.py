@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.report import Gap, Report
-from roofline.facts import CLAIMED, STEPS_FROM, TRACE_STATE
+from roofline.facts import CLAIMED, LEFT_OUT, STEPS_FROM, TRACE_STATE
 from roofline.texts import utc
 
 from ...correlate.steps import OWN
@@ -46,6 +46,13 @@ def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
     if missing := _missing_steps(view):
         ranks = [name_of(view, number) for number in missing]
         notes.append(texts.unseen(ranks, sum(one.steps for one in missing.values())))
+    left_out = {
+        name_of(view, number): int(facts[LEFT_OUT])
+        for number, facts in view.facts.items()
+        if facts.get(LEFT_OUT, "").isdecimal()
+    }
+    if left_out:
+        notes.append(texts.left_out(list(left_out), sum(left_out.values())))
     events = [view.events, *(_events_during_job(view, node, table) for node, table in view.watched.items())]
     for kind, words in ((EventKind.LOST, texts.lost), (EventKind.REFUSED, texts.refused)):
         totals: dict[str, int] = {}
