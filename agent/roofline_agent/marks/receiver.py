@@ -187,10 +187,12 @@ class MarkReceiver:
     def _parse_packet(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         kind = data[:1]
         if kind in (b"M", b"S", b"T"):
-            marks = kind != b"S"
+            marks, is_first = kind != b"S", not connection.has_marked
             connection.has_marked = connection.has_marked or marks
             look_up = self._senders.rank_that_marks if marks else self._senders.rank_of
             rank = look_up(connection, peer)
+            if rank is not None and marks and is_first:
+                self._tell_wrappers(rank)
             if rank is not None:
                 self._gathered.add_records(rank, data)
         elif kind == b"F":
@@ -208,6 +210,14 @@ class MarkReceiver:
             self._senders.wraps(connection, peer, pid)
         else:
             self._gathered.refuse(MALFORMED, connection.rank)
+
+    def _tell_wrappers(self, rank: Rank) -> None:
+        """A rank begins to mark; a wrapper itself may look for it only after its end."""
+        wrappers = [one for one in self._connections.values() if one.wrapped_pid > 0]
+        above = set(self._discovery.processes.ancestry(rank.pid)) if wrappers else ()
+        for one in wrappers:
+            if one.wrapped_pid in above:
+                one.has_started([rank])
 
     def _add_calls(self, connection: MarkConnection, peer: PeerProcess, data: bytes) -> None:
         rank = self._senders.rank_of(connection, peer)
@@ -282,7 +292,7 @@ class MarkReceiver:
             return
         if rank is not None and rank.pid == pid:
             self._gathered.add_event(Event(EventKind.RANK_EXITED, time_ns, time_ns, rank, status=status))
-        for one in connection.several.values():
+        for one in connection.started.values():
             text = f"{LAUNCHER_EXIT}={status}"
             self._gathered.add_event(Event(EventKind.FACT, time_ns, time_ns, one, text=text))
 

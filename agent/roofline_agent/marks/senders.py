@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..ranks.claims import Claimed
 from ..ranks.discovery import Discovery
@@ -24,6 +24,7 @@ LOOK_AGAIN_NS = 1_000_000_000  # for the rank that a wrapper has started: it tak
 MAX_HELD = 64 << 20  # bytes of shapes and facts of all connections; each user has an equal share
 TOGETHER_NS = 2_000_000_000  # two processes that mark within so long both train
 MOST_MARKED = 256  # processes of which it is kept when they marked, unless more do so all the time
+MOST_STARTED = 256  # ranks to which a wrapper's command was the launcher, of which it is kept
 UNKNOWN = -1  # the pid of a wrapped process that cannot be found
 
 
@@ -44,9 +45,15 @@ class MarkConnection:
         self.fewer = 1  # as the wrapper was asked
         self.has_marked = False
         self.trains = False  # it is known to the discovery as a process that marks
-        self.several: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
+        self.started: dict[int, Rank] = {}  # a wrapper's: by pid, the ranks that its command has started
         self.seen = False  # a wrapper's: its command was a rank as it began
         self.seen_sent = False
+
+    def has_started(self, ranks: Iterable[Rank]) -> None:
+        """A wrapper's command has started these ranks, whose launcher it is, unless it is one itself."""
+        self.started.update((rank.pid, rank) for rank in ranks if rank.pid != self.wrapped_pid)
+        while len(self.started) > MOST_STARTED:
+            del self.started[next(iter(self.started))]
 
 
 class Senders:
@@ -85,8 +92,8 @@ class Senders:
         one."""
         rank, now = self._rank_now(connection, peer), self._clock()
         if rank is not None and not connection.trains and not connection.wrapped_pid:
-            connection.trains = True
             rank = self._first_mark(connection, peer, rank)
+            connection.trains = rank is not None
         if rank is not None and (claimed := self._discovery.rivals.get(rank.pid)) is not None:
             holder = self._other_that_trains(rank, claimed, now)
             if holder is None:
@@ -113,9 +120,14 @@ class Senders:
         at, pid = max((other for other in others if other[1] != rank.pid), default=(0, 0))
         return pid if at and (now - at < TOGETHER_NS or at > rank.start_ns) else None
 
-    def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank:
-        """The rank of a process that has just begun to mark: itself, if what it was a part of marks none."""
-        rank = self._discovery.trains(peer.pid) or before
+    def _first_mark(self, connection: MarkConnection, peer: PeerProcess, before: Rank) -> Rank | None:
+        """The rank of a process that has just begun to mark: itself, if what it was a part of marks none. It
+        may have ended since; None if it is not known any more which rank it was."""
+        rank = self._discovery.trains(peer.pid) or self._ended(peer.pid, peer)
+        if rank is None and before.pid != peer.pid and not self._discovery.is_training(before):
+            self.gathered.refuse(SENDER_GONE, before)
+            return None
+        rank = rank or before
         if rank != before:
             connection.rank = rank
             connection.facts = list(connection.all_facts.values())
@@ -161,14 +173,12 @@ class Senders:
             return None
         connection.look_ns = now + LOOK_AGAIN_NS
         ranks = self._discovery.ranks_below(pid)
+        connection.has_started(ranks)
         if len(ranks) > 1:
-            connection.several = {rank.pid: rank for rank in (*connection.several.values(), *ranks)}
             self.gathered.refuse(SEVERAL_RANKS, ranks[0])
         elif ranks:
             # When this one has exited the next is looked for at once.
             connection.rank, connection.look_ns = ranks[0], 0
-            if idle:
-                connection.several[ranks[0].pid] = ranks[0]  # its command ends as a launcher
             self.hand_over_facts(connection, ranks[0])
         elif connection.rank is None and self._owner(pid) is None:
             connection.rank = self._ended(pid, peer)
@@ -190,7 +200,11 @@ class Senders:
             if peer.pid <= 0:
                 self.gathered.refuse(SENDER_ELSEWHERE, None)
                 return None
-            found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
+            if self._owner(peer.pid) is None:
+                self._discovery.trains(peer.pid)  # as was known of it when it connected
+                found = None
+            else:
+                found = self._discovery.look_at(peer.pid) or self._discovery.adopt(peer.pid, peer.uid)
             if found is None and self._owner(peer.pid) is None:
                 found = self._ended(peer.pid, peer)
             if found is None:

@@ -246,6 +246,10 @@ class Discovery:
         self._update()
         return self.look_at(pid)
 
+    def is_training(self, rank: Rank) -> bool:
+        """Whether this process has sent steps itself."""
+        return rank.pid in self._training
+
     def is_idle(self, rank: Rank) -> bool:
         """Whether it turned out that this process has only started the one that trains."""
         return rank.pid in self._idle

@@ -6,6 +6,7 @@ from .wording import many
 
 RUNNING = "running"
 NOTHING_KNOWN = "ended (exit codes not known)"
+LAUNCHER_FINISHED = "finished (exit 0 of what started its ranks)"  # one of these may have failed even so
 RECORDED = "recorded"  # of files: no process was watched
 MEMORY = " (out of memory?)"  # the commonest reason for a SIGKILL that nobody sent
 BY_SHELL = 128 + 9  # how a shell reports a SIGKILL
@@ -18,8 +19,10 @@ def exited(status: int, signal: str, last_step: int | None) -> str:
     return f"{how}{_after(last_step)}{asked}"
 
 
-def ended(last_step: int | None) -> str:
-    return f"ended{_after(last_step)}, exit code not known"
+def ended(last_step: int | None, launched: bool) -> str:
+    """launched: it is known how what started it ended."""
+    why = " (only what started it was given that)" if launched else ""
+    return f"ended{_after(last_step)}, exit code not known{why}"
 
 
 def silent(moment: str, last_step: int | None = None) -> str:

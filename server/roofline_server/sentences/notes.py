@@ -191,6 +191,12 @@ def tag_differs(tag: str, ranks_of: Mapping[str, Sequence[str]], holds: str) -> 
 # -- what agents could not keep -----------------------------------------------------------------------------
 
 
+def left_out(ranks: Sequence[str], updates: int) -> str:
+    """updates: by optimizers, of all these ranks."""
+    count = many(updates, "optimizer update")
+    return f"at least {count} of {listed(ranks, 2)} in no step: made in other threads than the training's"
+
+
 def lost(what: str, count: int) -> str:
     return f"lost: {count} {what}"
 

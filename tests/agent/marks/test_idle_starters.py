@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import pytest
 from roofline_agent.marks.listener import MarkListener
 from roofline_agent.marks.packets import WRAPPED
 from roofline_agent.marks.receiver import LAUNCHER_EXIT, MarkReceiver
+from roofline_agent.marks.refusals import SENDER_GONE
 from roofline_agent.ranks.discovery import Discovery
+from roofline_agent.records import EventKind
 from roofline_step.packets import pack_fact, pack_mark
 
 from tests.fakes import add_process, ended
@@ -153,6 +156,43 @@ def test_process_that_marks_later_than_what_it_has_started_is_the_rank_again(tre
     outer.mark(1)
     assert tree.marked() == [(outer.pid, "worker:0")]
     assert tree.ranks() == [outer.pid]
+
+
+def test_process_that_ended_before_its_marks_were_read_is_a_rank_of_its_own(tree: Tree) -> None:
+    """As short trials of a pool."""
+    train = tree.start()
+    train.mark(1)
+    shutil.rmtree(tree.proc / str(train.pid))
+    assert tree.marked() == [(train.pid, "worker:0")]
+    started, gone = tree.discovery.changes()
+    assert [rank.pid for rank in started] == [train.pid]
+    assert [rank.pid for rank in gone] == [DRIVER, train.pid]
+    later = tree.start()
+    later.mark(1)
+    shutil.rmtree(tree.proc / str(later.pid))
+    assert tree.marked() == [(later.pid, "worker:0")]
+
+
+def test_marks_of_an_ended_process_of_which_nothing_is_known_are_refused(tree: Tree) -> None:
+    train = tree.start()
+    train.mark(1)
+    shutil.rmtree(tree.proc / str(train.pid))
+    tree.discovery.scan()
+    tree.receiver.receive()
+    received = tree.receiver.take(1)
+    assert received.marks == []
+    (refused,) = [event for event in received.events if event.kind is EventKind.REFUSED]
+    assert (refused.rank and refused.rank.pid, refused.text) == (DRIVER, SENDER_GONE)
+
+
+def test_child_that_ended_before_its_marks_were_read_marks_for_the_process_that_trains(tree: Tree) -> None:
+    outer = tree.start()
+    outer.mark(1)
+    tree.marked()
+    inner = tree.start(outer.pid)
+    inner.mark(2)
+    shutil.rmtree(tree.proc / str(inner.pid))
+    assert tree.marked() == [(outer.pid, "worker:0")]
 
 
 def test_what_a_wrapper_says_is_of_the_process_that_marks(tree: Tree) -> None:

@@ -18,6 +18,7 @@ from roofline_agent.errors import Unavailable
 from roofline_agent.marks import gathered, listener, senders
 from roofline_agent.marks.listener import MarkListener, PeerProcess
 from roofline_agent.marks.packets import SEEN, WRAPPED
+from roofline_agent.marks.receiver import LAUNCHER_EXIT
 from roofline_agent.marks.refusals import (
     END_BY_OTHER_USER,
     MALFORMED,
@@ -418,6 +419,40 @@ def test_wrapped_launcher_tells_all_its_ranks_how_it_ended(site: Site) -> None:
         (EventKind.FACT, "chief:1", "tag.launcher.exit=1"),
         (EventKind.FACT, "chief:2", "tag.launcher.exit=1"),
     ]
+
+
+def launcher_exits(events: list[Event]) -> list[tuple[str | None, str]]:
+    return [(e.rank and e.rank.key, e.text) for e in events if e.text.startswith(LAUNCHER_EXIT)]
+
+
+def test_script_around_programs_one_after_the_other_tells_their_ranks_how_it_ended(site: Site) -> None:
+    add_process(site.proc, 900, {}, ("bash", "train.sh"), parent=os.getpid())
+    link = wrapped(site, 900)
+    for number in (1, 2):
+        add_process(site.proc, 900 + number, {**IDENTITY, "ROOFLINE_RANK": str(number)}, parent=900)
+        link.send(calls_packet())
+        site.now_ns += LOOK_AGAIN_NS
+        site.take()
+        shutil.rmtree(site.proc / str(900 + number))
+    shutil.rmtree(site.proc / "900")
+    link.send(pack_fact("exit", f"3 {site.now_ns}"))
+    assert launcher_exits(site.take()[2]) == [
+        ("chief:1", "tag.launcher.exit=3"),
+        ("chief:2", "tag.launcher.exit=3"),
+    ]
+
+
+def test_script_tells_how_it_ended_if_its_wrapper_sent_nothing_while_its_rank_lived(site: Site) -> None:
+    add_process(site.proc, 900, {}, ("bash", "train.sh"))
+    add_process(site.proc, os.getpid(), IDENTITY, parent=900)
+    link = wrapped(site, 900)
+    training = site.connect()
+    training.send(mark())
+    site.take()
+    shutil.rmtree(site.proc / str(os.getpid()))
+    shutil.rmtree(site.proc / "900")
+    link.send(pack_fact("exit", f"3 {site.now_ns}"))
+    assert launcher_exits(site.take()[2]) == [("chief:0", "tag.launcher.exit=3")]
 
 
 def test_wrapped_rank_that_ends_before_the_first_scan_is_known_with_its_exit(site: Site) -> None:

@@ -29,6 +29,10 @@ TIMES = ["12:00:00 to 12:05:00"]
             "worker:0: 1 step between 0 and 99 was not seen",
         ),
         (
+            texts.left_out(["worker:0"], 40),
+            "at least 40 optimizer updates of worker:0 in no step: made in other threads than the training's",
+        ),
+        (
             texts.unseen(["worker:0"], 1),
             "1 step of worker:0 not seen",
         ),

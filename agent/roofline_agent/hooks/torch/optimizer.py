@@ -10,6 +10,7 @@ is before one by which torch.distributed.checkpoint makes a state to load into.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import sys
 import threading
@@ -20,7 +21,9 @@ from .. import Marker
 from .calm import UPDATED
 from .phases import LEAVES, OPTIMIZES
 from .recorder import Recorder, recorder
+from .threads import SURE
 
+LEFT_OUT = "steps.left_out"  # fact: updates by threads next to the one that trains, which are in no step
 MOST_PARTS = 4  # updates by one optimizer inside that of another
 
 _now, _thread = time.monotonic_ns, threading.get_ident
@@ -33,6 +36,7 @@ def patch(module: Any, marker: Marker) -> None:
     record.updates = updates
     module.register_optimizer_step_pre_hook(updates.begin)
     module.register_optimizer_step_post_hook(updates.end)
+    atexit.register(updates.finish)
     _notice_new(module.Optimizer, "__init__", record)
     if hasattr(module.Optimizer, "__setstate__"):  # of those that are copied or unpickled
         _notice_new(module.Optimizer, "__setstate__", record)
@@ -121,6 +125,17 @@ class Updates:
             training.moves_to_other(key, now)
         else:
             self._other.updated(key, now)
+            count = self._other.left_out
+            if count > SURE and not count & (count - 1):  # seldom, for each costs a packet
+                record.fact(LEFT_OUT, count)
+
+    def finish(self) -> None:
+        """The process exits."""
+        try:
+            if self._other.left_out:
+                self._record.fact(LEFT_OUT, self._other.left_out)
+        except Exception:
+            self._record.failed("torch_optimizer")
 
     def _end(self, optimizer: Any) -> None:
         record, now = self._record, _now()

@@ -29,9 +29,10 @@ class _Backward:
 class OtherTraining:
     """The training of one thread: what it did while the one that trains did nothing."""
 
-    __slots__ = ("_batches", "_depth", "_progress", "_update_ns", "backwards", "steps", "thread")
+    __slots__ = ("_batches", "_depth", "_progress", "_update_ns", "backwards", "left_out", "steps", "thread")
 
     def __init__(self) -> None:
+        self.left_out = 0  # updates of other threads that are in no step
         self.forget()
 
     def forget(self) -> None:
@@ -90,6 +91,7 @@ class OtherTraining:
 
     def updated(self, optimizer: int, now: int) -> None:
         """An update of it is over."""
+        self.left_out += 1
         self.steps = [*self.steps[1 - SURE :], OtherStep(optimizer, now, self._batches)]
         self._batches, self.backwards = [], []
 

@@ -39,6 +39,7 @@ class TrainingThread:
         if record.calm is not None:
             record.calm_steps.catch_up()
         record.turns.stepped.clear()
+        other.left_out -= len(other.steps)
         for key, now, batches in other.steps:
             record.updating(key)
             record.batches.add(batches)

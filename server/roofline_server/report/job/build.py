@@ -28,7 +28,7 @@ from ..evidence.replays import notes as replay_notes
 from ..evidence.sampled import notes as sample_notes
 from ..evidence.steady import few_step_notes, left_out_of
 from ..questions import STEADY_STEPS, Steps, once_of_steady
-from ..ranks.exits import exit_codes, rank_ends, rank_exits, state_of
+from ..ranks.exits import TAG, exit_codes, rank_ends, rank_exits, state_of
 from ..ranks.members import extent, is_running, latest_process, name_of, nodes_of, role_order
 from ..roofline.groups import PointGroup
 from ..roofline.rooflines import of_roles, places_of_roles
@@ -38,7 +38,7 @@ from ..verdict.gpus import gpu_use
 from ..verdict.roofline import places_under_roof
 from .cost import cost_of
 from .heavy_steps import heavy_step_notes
-from .notes import TAG, losses, write_notes
+from .notes import losses, write_notes
 from .parts import part_reports
 from .slow_start import slow_start_notes
 
@@ -148,7 +148,7 @@ def _with_verdict(
         sources=[SourceReport(machine.host, list(machine.sources)) for machine in machines],
         cost=cost_of(view, evidence),
         state=ended.words,
-        exits=rank_exits(present.ends),
+        exits=rank_exits(view, present.ends),
     )
     lines = [*places_under_roof(points), *(texts.gpu_use(*use) for use in gpu_use(view, evidence))]
     found = verdict(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.report import Gap, Report
-from roofline.facts import CLAIMED, STEPS_FROM, TRACE_STATE
+from roofline.facts import CLAIMED, LEFT_OUT, STEPS_FROM, TRACE_STATE
 from roofline.texts import utc
 
 from ...correlate.steps import OWN
@@ -19,13 +19,12 @@ from ...store.view import JobView, once
 from ..ceilings.nodes import machine_notes
 from ..evidence.held_clocks import held_clocks
 from ..evidence.tables import by_rank, where
-from ..ranks.exits import OF_RUNS
+from ..ranks.exits import OF_RUNS, TAG
 from ..ranks.members import host_of, name_of, nodes_of, on_clock
 from ..ranks.unseen import unseen_ranks
 from .slowed import slowed_notes
 
 ALIGNMENT_LIMIT = 0.05  # of the median step time
-TAG = "tag."  # how the names of facts begin that are tags
 TOGETHER_NS = 5_000_000_000  # an agent may see the end of a process so late
 IDENTITY = "identity="  # fact of a node: the server's notice that another agent has the same identity
 ENOUGH_TIME = 0.5  # of what steps that are missing would usually take
@@ -47,6 +46,13 @@ def losses(view: JobView, gaps: Sequence[Gap]) -> list[str]:
     if missing := _missing_steps(view):
         ranks = [name_of(view, number) for number in missing]
         notes.append(texts.unseen(ranks, sum(one.steps for one in missing.values())))
+    left_out = {
+        name_of(view, number): int(facts[LEFT_OUT])
+        for number, facts in view.facts.items()
+        if facts.get(LEFT_OUT, "").isdecimal()
+    }
+    if left_out:
+        notes.append(texts.left_out(list(left_out), sum(left_out.values())))
     events = [view.events, *(_events_during_job(view, node, table) for node, table in view.watched.items())]
     for kind, words in ((EventKind.LOST, texts.lost), (EventKind.REFUSED, texts.refused)):
         totals: dict[str, int] = {}

@@ -29,6 +29,7 @@ from ...store.view import JobView, once
 from .members import RUNNING_NS, in_order, name_of, on_clock
 
 LAUNCHER_EXIT = "launcher.exit"  # tag: how the launcher ended that a wrapper stood around
+TAG = "tag."  # how the names of facts begin that are tags
 SLURM = "slurm."  # how the tags that Slurm gives begin: a step's ranks may have others than another's
 OF_RUNS = (SLURM, "launcher.")  # how tags begin that tell of a run, and not of what was run
 SLURM_STATE, SLURM_EXIT = "slurm.state", "slurm.exit"  # tags, once Slurm has ended the job
@@ -100,10 +101,12 @@ def _exit_time(clocks: Mapping[int, NodeClock], who: Incarnation, life: Lifetime
     return last_ns if time_ns is None else moment(clocks[who.node], time_ns)
 
 
-def rank_exits(ends: Iterable[RankEnd]) -> list[RankExit]:
+def rank_exits(view: JobView, ends: Iterable[RankEnd]) -> list[RankExit]:
     """How each rank ended, as records of an answer. ends: see `rank_ends`."""
+    launched = _exit_of_launcher(view) is not None
     return [
-        RankExit(end.rank, end.state, end.status, end.last_step, end.time_ns, _words(end)) for end in ends
+        RankExit(end.rank, end.state, end.status, end.last_step, end.time_ns, _words(end, launched))
+        for end in ends
     ]
 
 
@@ -131,7 +134,7 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> JobEnd:
     status = _exit_of_launcher(view)
     if state == ENDED and status is not None:
         if not status:
-            return JobEnd(texts.finished(0))
+            return JobEnd(texts.LAUNCHER_FINISHED)
         return JobEnd(texts.launcher_failed(_exited(status, None)), has_failed=True)
     if state in (RUNNING, FINISHED, FAILED):
         words = _of_these(state, first, others)
@@ -142,11 +145,15 @@ def state_of(view: JobView, ends: Sequence[RankEnd]) -> JobEnd:
 
 
 def _exit_of_launcher(view: JobView) -> int | None:
-    """How what started the ranks ended: the command of a wrapper, or a rank as long as it had no children."""
-    launcher = view.tags.get(LAUNCHER_EXIT, "")
-    if launcher.removeprefix("-").isdecimal():
-        return int(launcher)
-    known = [life.ending.status for life in view.starters if life.ending.status is not None]
+    """How what started the ranks ended: the command of a wrapper, or a rank as long as it had no children.
+    Of several the first that failed; those that were only terminated do not count if another did well."""
+    told = [facts[TAG + LAUNCHER_EXIT] for facts in view.facts.values() if TAG + LAUNCHER_EXIT in facts]
+    told = told or [view.tags.get(LAUNCHER_EXIT, "")]
+    known = [int(text) for text in told if text.removeprefix("-").isdecimal()]
+    if not known:
+        known = [life.ending.status for life in view.starters if life.ending.status is not None]
+    if 0 in known:
+        known = [status for status in known if status not in TERMINATED]
     return next((status for status in known if status), known[0] if known else None)
 
 
@@ -160,15 +167,15 @@ def _of_these(state: str, first: RankEnd | None, others: int) -> str:
     return words(first.rank, _words(first), others)
 
 
-def _words(end: RankEnd) -> str:
-    """ "exited with 3 after step 20", "killed by SIGKILL"."""
+def _words(end: RankEnd, launched: bool = False) -> str:
+    """ "exited with 3 after step 20", "killed by SIGKILL". launched: it is known how its launcher ended."""
     if end.state == RUNNING:
         return texts.RUNNING
     if end.status is not None:
         return _exited(end.status, end.last_step)
     if end.state == SILENT:
         return texts.silent(utc(end.time_ns), end.last_step)
-    return texts.ended(end.last_step)
+    return texts.ended(end.last_step, launched)
 
 
 def _exited(status: int, last_step: int | None) -> str:

@@ -13,6 +13,7 @@ import pytest
 from roofline_agent.hooks.torch import autograd as torch_autograd
 from roofline_agent.hooks.torch import data as torch_data
 from roofline_agent.hooks.torch import optimizer as torch_optimizer
+from roofline_agent.hooks.torch.optimizer import LEFT_OUT
 from roofline_agent.hooks.torch.phases import BACKWARD, OPTIMIZER
 from roofline_agent.hooks.torch.recorder import Recorder
 from roofline_agent.hooks.torch.threads import SURE
@@ -82,6 +83,28 @@ def test_training_next_to_the_first_is_in_none_of_its_steps(
         first.step()
     assert seen(marker, record) == [8] * 21
     assert all([name for name, *_ in step].count(BACKWARD) == 1 for step in marker.steps)
+    updates_of(marker).finish()
+    assert marker.facts[LEFT_OUT] == 20
+
+
+def updates_of(marker: RecordingMarker) -> torch_optimizer.Updates:
+    updates = torch_optimizer.recorder(marker).updates  # type: ignore[arg-type]
+    assert isinstance(updates, torch_optimizer.Updates)
+    return updates
+
+
+def test_updates_of_a_second_optimizer_that_move_from_thread_to_thread_are_counted_as_left_out(
+    modules: Any, marker: RecordingMarker, record: Recorder, threads: list[ThreadPoolExecutor]
+) -> None:
+    first, second = Training(modules, 8), Training(modules, 5)
+    for _ in range(6):
+        first.step()
+    for thread, _ in zip(cycle(threads), range(2 * SURE + 3), strict=False):
+        thread.submit(second.step).result()
+    assert marker.facts[LEFT_OUT] == 2 * SURE, "known though the process may be killed"
+    updates_of(marker).finish()
+    assert marker.facts[LEFT_OUT] == 2 * SURE + 3
+    assert seen(marker, record) == [8] * 6
 
 
 def test_thread_that_trains_alone_is_the_one(modules: Any, marker: RecordingMarker, record: Recorder) -> None:
@@ -96,6 +119,8 @@ def test_thread_that_trains_alone_is_the_one(modules: Any, marker: RecordingMark
 
     in_thread(train)
     assert seen(marker, record) == [8] * 3 + [5] * (SURE + 6)
+    updates_of(marker).finish()
+    assert LEFT_OUT not in marker.facts
     backwards = [[name for name, *_ in step].count(BACKWARD) for step in marker.steps]
     assert backwards[-6:] == [1] * 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from roofline.v1 import ingest_pb2 as pb
 from roofline_server.model.exits import UNHARMED
-from roofline_server.report.ranks.exits import rank_ends, state_of
+from roofline_server.report.ranks.exits import rank_ends, rank_exits, state_of
 from roofline_server.sentences.exits import by_slurm
 from roofline_server.store.store import Store
 
@@ -90,7 +90,7 @@ def test_rank_that_failed_first_and_was_started_again_is_told(store: Store) -> N
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("0", "finished (exit 0)"),
+        ("0", "finished (exit 0 of what started its ranks)"),
         ("1", "failed: the launcher of its ranks exited with 1"),
         ("-9", "failed: the launcher of its ranks killed by SIGKILL (out of memory?)"),
         ("x", "ended (exit codes not known)"),
@@ -105,13 +105,40 @@ def test_launcher_that_was_wrapped_tells_how_its_ranks_ended(store: Store, statu
     NODE.put(store, said)
     view = store.view("job")
     assert view
+    ends = rank_ends(view, END_NS)
+    assert state_of(view, ends).words == words
+    why = "" if status == "x" else " (only what started it was given that)"
+    assert [one.words for one in rank_exits(view, ends)] == [f"ended, exit code not known{why}"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ((5, 0), "failed: the launcher of its ranks exited with 5"),
+        ((143, 0), "finished (exit 0 of what started its ranks)"),
+        ((143, 143), "failed: the launcher of its ranks exited with 143"),
+    ],
+)
+def test_of_scripts_around_a_rank_each_the_one_that_failed_counts(
+    store: Store, statuses: tuple[int, int], words: str
+) -> None:
+    NODE.greet(store)
+    said = batch(1, 120 * S, 130 * S, ranks=[rank(role="ddp"), rank(role="ddp", index=1, pid=101)])
+    for number, status in enumerate(statuses):
+        end = (128 + number) * S
+        said.events.add(kind=pb.EVENT_KIND_RANK_EXITED, rank=number, begin_ns=end, end_ns=end)
+        text = f"tag.launcher.exit={status}"
+        said.events.add(kind=pb.EVENT_KIND_FACT, rank=number, begin_ns=end, end_ns=end, text=text)
+    NODE.put(store, said)
+    view = store.view("job")
+    assert view
     assert state_of(view, rank_ends(view, END_NS)).words == words
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (0, "finished (exit 0)"),
+        (0, "finished (exit 0 of what started its ranks)"),
         (1, "failed: the launcher of its ranks exited with 1"),
         (None, "ended (exit codes not known)"),
     ],
