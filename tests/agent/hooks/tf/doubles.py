@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline_agent.hooks.marker import NoAccount
+from roofline_step._thread import StepCounts
+
+MS = 1_000_000
+
 
 class WindowMarker:
     """A marker that remembers."""
@@ -64,3 +69,54 @@ class LayoutMarker(WindowMarker):
         self.window(number, first, last, examples, like)
         self.layouts_sent += 1
         return True
+
+
+class AtOnceMarker(WindowMarker):
+    """Wants each step at once, as it is."""
+
+    def __init__(self, account: Any = NoAccount) -> None:
+        super().__init__()
+        self.account = account()
+
+    def defers(self, call: Any) -> bool:
+        return False
+
+    def over(self, number: int, now: int) -> Any:
+        return self.account.over(number, now)
+
+    def failed(self, hook: str) -> None:
+        raise AssertionError(hook)
+
+
+class DeferringMarker(AtOnceMarker, LayoutMarker):
+    """Takes steps later, and several together, but wants one at once now and then."""
+
+    together = 0
+    hand_over: Any = staticmethod(lambda: None)
+
+    def defers(self, call: Any) -> bool:
+        self.hand_over = call
+        return True
+
+    def deferred_to(self) -> int:
+        return (len(self.windows) // 40 + 1) * 40
+
+    def layout(self, marks: int, names: Any, places: Any, like: int, counts: Any = ()) -> Any:  # type: ignore[override]
+        return None if counts else super().layout(marks, names, places, like)
+
+    def send_layouts(self, layout: Any, first: int, examples: int | None, steps: list[Any]) -> bool:
+        self.together += len(steps)
+        return all(self.send_layout(layout, first + at, examples, list(one)) for at, one in enumerate(steps))
+
+
+class OneInFour:
+    """An account; the count of a step is the moment at which it was asked."""
+
+    def __init__(self) -> None:
+        self.on, self.next, self.beside_ns, self.clock = False, 2, 0, lambda: 0
+
+    def over(self, number: int, now: int) -> StepCounts | None:
+        if number < self.next:
+            return None
+        self.on, self.next = not self.on, number + (3 if self.on else 1)
+        return None if self.on else StepCounts(("thread.run.step",), (self.clock(),), now - 1)

@@ -23,7 +23,7 @@ from roofline_agent.hooks.tf import updates as tf_updates
 from roofline_agent.hooks.tf.calm import MOST_INPUTS
 from roofline_agent.hooks.tf.steps import Steps
 
-from .test_calm import MS, AtOnceMarker, DeferringMarker, OneInFour
+from .doubles import MS, AtOnceMarker, DeferringMarker, OneInFour
 
 
 class EagerTensor:
