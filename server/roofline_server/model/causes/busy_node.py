@@ -61,12 +61,12 @@ def with_its_causes(
     accounts: Sequence[Account],
     step: float,
     node: BusyNode,
+    lost: Sequence[float],
 ) -> list[Cause]:
     """Causes that were found by the times of ranks, and what the node shows in addition to them. step: mean,
-    s."""
+    s. lost: seconds of it in which each rank, or whom it waits for, may have lacked a CPU."""
     beyond = _of_workers(signals, accounts, step, node)
     caused = sum(one.gain.mean for one in beyond)
-    lost = _lost(accounts)
     # Who waits for servers does so at his own pace; else no step is shorter than what one rank needs for it.
     together = not all(one.waits_for_servers for one in signals)
     taken = min(_taken(node) * step, min(lost) if together else sum(lost) / len(lost))
@@ -102,7 +102,7 @@ def _taken(node: BusyNode) -> float:
     return node.foreign / node.cpus if node.is_full and node.foreign >= LEAST_FOREIGN else 0.0
 
 
-def _lost(accounts: Sequence[Account]) -> list[float]:
+def lost_of(accounts: Sequence[Account]) -> list[float]:
     """Seconds of a step in which each rank, or whom it waits for, may have lacked a CPU."""
     return [sum(float(s.mean()) for part, s in one.parts.items() if _may_lack(part)) for one in accounts]
 

@@ -111,7 +111,11 @@ def _of_synchronous(
     causes = synchronous.of_ranks(replay, mine, foreign) + synchronous.of_all(replay, mine, foreign)
     if node is not None:
         of_rank = {one.rank: one for one in accounts}
-        causes = busy_node.with_its_causes(causes, mine, [of_rank[rank] for rank in job.ranks], step, node)
+        # Of the steps that are played: an account may have others, as the first one, which others wait for.
+        waits = job.played[:, None] - job.own
+        may_lack = (waits + replay.group(OF_CONTENTION)).mean(axis=0).tolist()
+        divided = [of_rank[rank] for rank in job.ranks]
+        causes = busy_node.with_its_causes(causes, mine, divided, step, node, may_lack)
     lost = replay.lost()
     why = []
     if len(played) < ENOUGH_STEPS:
@@ -152,7 +156,8 @@ def _of_independent(
         *independent.of_all(known, mine, lasting, foreign),
     ]
     if node is not None:
-        causes = busy_node.with_its_causes(causes, known, mine, step, node)
+        lost = busy_node.lost_of(mine)
+        causes = busy_node.with_its_causes(causes, known, mine, step, node, lost)
     why = ["few_steps"] if steps < ENOUGH_STEPS else []
     return _conclusion(causes, known, mine, steps, step, 0.0, why)
 
