@@ -1,7 +1,7 @@
 """When to read lines of kernels that cannot be switched off: oneDNN's in TensorFlow.
 
-They are printed in every step then, which takes little; reading and sending them takes more. So if they come
-fast, they are read for a while and discarded unread for a while, so that only some of the time is read.
+They are printed in every step then; reading and sending them takes as much again. So if they come fast, they
+are read for a while and discarded unread for a while, so that only some of the time is read.
 """
 
 from __future__ import annotations

@@ -345,6 +345,8 @@ class _WrappedCommand:
             self._page.show_cost(self._cost.share(now, self.link.agent))
             self._page.ask_for_fewer(self.link.take_fewer())
             self.link.send_fact("cost.wrapper_cpu_ns", str(time.process_time_ns()))
+            if self._stdout.lines_seen and not self._stdout.sampled:
+                self.link.send_fact("cost.kernel_lines", str(self._stdout.lines_seen))
 
     def _is_read(self, stdout: OutputStream) -> bool:
         """Whether the calls until now were read. Reading begins and ends here, between two reads."""

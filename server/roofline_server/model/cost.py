@@ -16,6 +16,8 @@ from .times import durations
 
 WARM_UP = 5  # first steps of a rank, which take longer anyway
 LEAST = 3  # steps of a like with and without kernels that tell a difference
+# Of the thread that prints a line of oneDNN's: 3 to 10 us (docs/decisions/0006-sampled-kernels.md).
+LINE_S = 5e-6
 
 
 class Reported(NamedTuple):
@@ -23,11 +25,13 @@ class Reported(NamedTuple):
 
     agents, wrappers: by node, cores that all of it took. cpus: of each node. hooks: by rank, seconds a step;
     kernels: kernels of one step in so many are recorded, the most usual number of the ranks, 1: of all.
+    lines: of kernels that each rank prints in a second, of those that print them in all steps.
     """
 
     agents: Sequence[tuple[float | None, float | None, int]]  # agent, wrappers, CPUs of the node
     hooks: Sequence[float | None]
     kernels: int | None = None
+    lines: Sequence[float] = ()
 
 
 class _Excess(NamedTuple):
@@ -57,6 +61,9 @@ def cost(ranks: Sequence[RankEvidence], reported: Reported) -> dict[str, Value]:
         slower = sum(e.seconds for e in excesses) / usual if usual > 0 else None
         lost = max(0.0, sum(e.seconds for e in excesses) / sum(e.all_steps for e in excesses))
         sampled = sum(e.share for e in excesses) / len(excesses)
+    printed = max(reported.lines, default=None)
+    if printed is not None:  # steps that were not read had the lines, too
+        slower, lost = None, min(1.0, printed * LINE_S)
     shares = [agent_share, wrapper_share, hook / step if hook is not None and step else None, lost]
     known = [share for share in shares if share is not None]
 
@@ -82,7 +89,10 @@ def cost(ranks: Sequence[RankEvidence], reported: Reported) -> dict[str, Value]:
         "cost.kernels.one_in": of(reported.kernels, "1", texts.KERNELS_OF_ALL, Scope.PROCESS),
         "cost.kernels.sampled_share": of(sampled, "1", texts.NO_DIFFERENCE, Scope.PROCESS),
         "cost.kernels.slower": of(slower, "1", texts.NO_DIFFERENCE, Scope.PROCESS),
-        "cost.kernels.share": of(lost, "1", texts.NO_DIFFERENCE, Scope.PROCESS),
+        "cost.kernels.share": of(lost, "1", texts.NO_DIFFERENCE, Scope.PROCESS)
+        if printed is None
+        else value(lost, "1", Provenance.ESTIMATED, Scope.PROCESS, reason=texts.PRINTED),
+        "cost.kernels.lines_per_second": of(printed, "1/s", texts.SWITCHED, Scope.PROCESS),
     }
 
 
@@ -133,6 +143,9 @@ def sentence(values: dict[str, Value]) -> str:
     if (hooks := number("cost.hooks.time_per_step")) is not None:
         parts.append(texts.hooks(hooks))
     one_in, slower = number("cost.kernels.one_in"), number("cost.kernels.slower")
-    if one_in is not None:
+    lines = number("cost.kernels.lines_per_second")
+    if lines is not None:
+        parts.append(texts.printed(lines, number("cost.kernels.share") or 0.0))
+    elif one_in is not None:
         parts.append(texts.kernels(round(one_in), slower))
     return texts.in_all(share, parts)

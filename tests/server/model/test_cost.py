@@ -30,6 +30,14 @@ def test_sampled_steps_are_held_against_others_of_the_same_like() -> None:
     assert found["cost.share"].value == found["cost.kernels.share"].value
 
 
+def test_lines_that_all_steps_print_cost_their_time_whatever_steps_were_read() -> None:
+    found = cost([sampled(slower=0.0)], Reported([], [None], 10, [2_000.0, 12_000.0]))
+    assert found["cost.kernels.share"].value == pytest.approx(0.06)
+    assert found["cost.share"].value == found["cost.kernels.share"].value
+    assert found["cost.kernels.slower"].value is None
+    assert "about 6% to print 12,000 lines of kernels a second" in sentence(found)
+
+
 def test_warm_up_is_no_cost() -> None:
     found = cost([sampled(slower=0.0, warm_up=50.0)], Reported([], [None], 10))
     assert found["cost.kernels.slower"].value == pytest.approx(0.0)

@@ -76,7 +76,8 @@ class Steps:
         self._carried: List[Tuple[Optional[int], Hashable]] = []
         self.updates_elsewhere = 0  # by calls that only update
         self._each = 1  # the most updates that a call has made
-        self._spent_ns, self._measured = 0, 0
+        self._spent_ns = 0  # in this step, if it is measured
+        self._all_spent_ns, self._measured = 0, 0  # in the steps that those measured stand for
         self.calm = CalmCalls()
         self._noting_ns = self._input_ns = 0  # what it takes to note a call and a batch, once that is known
         self._short = False  # the last step was short, and sent by a layout
@@ -96,7 +97,7 @@ class Steps:
             begin, marker = _now(), self.calm.marker
             self.calm.work_out()
             if marker is not None and self._number >= COST_FROM:
-                self._cost(marker, self._noting_ns + self._input_ns + (_now() - begin) // many)
+                self._cost(marker, self._noting_ns + self._input_ns + (_now() - begin) // many, many)
         elif self.calm.function is not None:
             self.calm.stop()
         for one in batches:  # behind the last call that was noted
@@ -422,15 +423,16 @@ class Steps:
     def measure(self, marker: Marker, since_ns: int) -> None:
         """The hook of a call that made a step ran since then; report the mean time in hooks now and then."""
         if self.measuring:
-            self._cost(marker, _now() - since_ns)
+            self._cost(marker, _now() - since_ns, COST_EVERY)
         self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
 
-    def _cost(self, marker: Marker, spent_ns: int) -> None:
-        """The hooks took so much more in a step, which is over."""
-        self._spent_ns += spent_ns
-        self._measured += 1
-        if not self._measured & (self._measured - 1):  # 1, 2, 4, 8, ...
-            marker.fact("cost.hooks_ns", self._spent_ns // self._measured)
+    def _cost(self, marker: Marker, spent_ns: int, steps: int) -> None:
+        """The hooks took so much more in a step, which is over and stands for so many."""
+        self._all_spent_ns += (self._spent_ns + spent_ns) * steps
+        self._spent_ns, before = 0, self._measured
+        self._measured += steps
+        if before.bit_length() < self._measured.bit_length():  # each time that they are twice as many
+            marker.fact("cost.hooks_ns", self._all_spent_ns // self._measured)
 
 
 def alike(calls: List[TrainingCall], counts: List[Any], first: int) -> int:

@@ -36,7 +36,7 @@ from ..verdict.advising import advised
 from ..verdict.build import verdict
 from ..verdict.gpus import gpu_use
 from ..verdict.roofline import places_under_roof
-from .cost import cost_of
+from .cost import cost_of, printing_notes
 from .heavy_steps import heavy_step_notes
 from .notes import losses, write_notes
 from .parts import part_reports
@@ -93,6 +93,7 @@ def _build(view: JobView, steps: Steps, present: Present) -> Report:
         *sample_notes(evidence.values()),
         *heavy_step_notes(evidence.values()),
         *slow_start_notes(view),
+        *printing_notes(view, evidence),
         *caveats(report.roofs),
         *write_notes(view, report),
     ]
@@ -170,6 +171,7 @@ def _quality(view: JobView, gathered: Gathered, report: Report, steps: Steps) ->
         *([note_texts.damaged(view.damaged)] if view.damaged else []),
         *losses(view, report.gaps),
         *slow_start_notes(view),
+        *printing_notes(view, gathered.evidence),
         *caveats(report.roofs),
         *(heavy_step_notes(gathered.evidence.values()) or few_step_notes(view, steps)),
     ]

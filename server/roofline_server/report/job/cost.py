@@ -10,12 +10,15 @@ from roofline.answers.report import ProfilerCost
 
 from ...model import cost as model
 from ...model.evidence import NS, RankEvidence
+from ...sentences import cost as texts
 from ...store.view import JobView
 from ..evidence.sampled import are_sampled, one_in
-from ..ranks.members import nodes_of
+from ..ranks.members import name_of, nodes_of
 
 AGENT, AGENT_CPU = "agent", "agent_cpu_ns"
-HOOKS, WRAPPER = "cost.hooks_ns", "cost.wrapper_cpu_ns"  # facts: mean ns a step; CPU ns so far
+# Facts: mean ns a step; CPU ns so far; lines of kernels so far that were printed in all steps.
+HOOKS, WRAPPER, LINES = "cost.hooks_ns", "cost.wrapper_cpu_ns", "cost.kernel_lines"
+MUCH = 0.01  # of its time that a rank takes to print them: then a note says how to do without
 
 
 def cost_of(view: JobView, evidence: Mapping[int, RankEvidence]) -> ProfilerCost:
@@ -41,9 +44,30 @@ def cost_of(view: JobView, evidence: Mapping[int, RankEvidence]) -> ProfilerCost
             [(agents.get(node), wrappers.get(node), view.machines[node].cpus) for node in nodes],
             [None if ns is None else ns / NS for ns in hooks],
             sampled.most_common(1)[0][0] if sampled else None,
+            list(_lines(view, evidence).values()),
         ),
     )
     return ProfilerCost(model.sentence(values), values)
+
+
+def printing_notes(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[str]:
+    """Which ranks print so many lines of kernels that it takes much of their time."""
+    lines = {number: rate for number, rate in _lines(view, evidence).items() if rate * model.LINE_S > MUCH}
+    if not lines:
+        return []
+    most = max(lines.values())
+    return [texts.printing([name_of(view, number) for number in lines], most, most * model.LINE_S)]
+
+
+def _lines(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, float]:
+    """Rank -> lines of kernels that it prints in a second, in all of its steps."""
+    newest = {who.rank: life for who, life in view.process_lifetimes.items() if who.rank in evidence}
+    found = {}
+    for number, life in newest.items():
+        lines, lasted = _number(view, number, LINES), (life.last_ns - life.first_ns) / NS
+        if lines and lasted > 0:
+            found[number] = lines / lasted
+    return found
 
 
 def _number(view: JobView, rank: int, fact: str) -> float | None:

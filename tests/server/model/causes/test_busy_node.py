@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from roofline_server.model.account.account import account
 from roofline_server.model.account.signals import RankSignals
-from roofline_server.model.causes.busy_node import BusyNode
+from roofline_server.model.causes.busy_node import BusyNode, with_its_causes
 from roofline_server.model.causes.conclusion import Conclusion, conclude
 from roofline_server.records import Floats
 
@@ -160,6 +160,14 @@ def test_others_cost_no_more_than_a_rank_lacks_cpus() -> None:
     found = concluded([sleeps._replace(duration=one.duration + 0.03)], FULL._replace(foreign=1.9))
     assert named(found) == [("contention", ())]
     assert found.bottleneck is not None and found.bottleneck.gain.mean == pytest.approx(0.008, rel=0.1)
+
+
+def test_others_cost_no_more_than_the_steps_in_question_lacked() -> None:
+    """Which may be others than those of the accounts: these have a first step that all waited in, too."""
+    signals = [worker(rank, delay=0.006)._replace(waits_for_servers=False) for rank in (0, 1)]
+    accounts, full = [account(one) for one in signals], FULL._replace(foreign=1.9)
+    (found,) = with_its_causes([], signals, accounts, STEP, full, [0.003, 0.004])
+    assert found.part == "contention" and found.gain.mean == pytest.approx(0.003)
 
 
 def test_no_step_is_shorter_than_what_one_rank_needs_for_it() -> None:

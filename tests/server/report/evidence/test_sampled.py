@@ -329,6 +329,18 @@ def test_report_says_what_the_profiler_cost(tmp_path: Path) -> None:
     assert nothing.words == "" and nothing.values["cost.share"].value is None
 
 
+def test_report_says_what_it_takes_to_print_all_kernels(tmp_path: Path) -> None:
+    facts = ("cost.kernel_lines=1000", "cost.kernel_lines=200000")
+    found = reported(store_of(tmp_path, Training(facts=facts)))
+    rate = found.cost.values["cost.kernels.lines_per_second"].value
+    assert rate is not None and rate > 2000
+    assert found.cost.values["cost.kernels.share"].value == pytest.approx(min(1.0, 5e-6 * rate))
+    (note,) = [one for one in found.notes if "lines of kernels a second" in one]
+    assert f"{rate:,.0f}" in note and "--no-kernels" in note
+    few = reported(store_of(tmp_path / "few", Training(facts=("cost.kernel_lines=100",))))
+    assert not [one for one in few.notes if "lines of kernels a second" in one]
+
+
 def test_rank_of_whose_sample_no_step_was_seen_is_not_said_to_be_unwrapped(tmp_path: Path) -> None:
     store, node = open_store(tmp_path), Host("a", CPU)
     node.greet(store)
