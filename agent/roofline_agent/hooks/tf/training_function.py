@@ -11,7 +11,7 @@ from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, T
 from .. import Marker
 from ..signals import raise_again
 from .accumulation import Accumulation
-from .calm import CalmCalls, CalmFunction
+from .calm import NEVER, CalmCalls, CalmFunction
 from .eager import OPTIMIZER
 from .graph_contents import GraphContents, contents_of
 from .iterators import Yields, weakly
@@ -81,9 +81,9 @@ class TrainingFunction(CalmFunction):
 
     def calm_calls(self) -> int:
         updates = self._updates
-        if self._marker is None or self._accumulation.each > 1 or not isinstance(updates, UpdatesOfCalls):
+        if self._marker is None or self._accumulation.each > 1:
             return 0
-        return updates.calm_calls()
+        return updates.calm_calls() if updates is not None else NEVER
 
     def work_out(self, noted: List[Any]) -> None:
         marker = self._marker
