@@ -120,3 +120,10 @@ class OneInFour:
             return None
         self.on, self.next = not self.on, number + (3 if self.on else 1)
         return None if self.on else StepCounts(("thread.run.step",), (self.clock(),), now - 1)
+
+
+def assert_alike(one: WindowMarker, other: WindowMarker) -> None:
+    """Both were sent the same steps and phases."""
+    assert one.windows == other.windows
+    assert one.likes == other.likes
+    assert one.phases == other.phases

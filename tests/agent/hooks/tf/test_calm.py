@@ -20,7 +20,7 @@ from roofline_agent.hooks.tf import eager as tf_eager
 from roofline_agent.hooks.tf import steps as tf_steps
 from roofline_agent.hooks.tf.steps import Steps
 
-from .doubles import MS, AtOnceMarker, DeferringMarker, OneInFour
+from .doubles import MS, AtOnceMarker, DeferringMarker, OneInFour, assert_alike
 
 
 class Iterates:
@@ -214,9 +214,7 @@ def assert_same(acts: list[str], account: Any, size: int | None, trained: Any = 
     training = trained(calm, acts, size)
     with training.patched():
         calm.hand_over()
-    assert calm.windows == at_once.windows
-    assert calm.likes == at_once.likes
-    assert calm.phases == at_once.phases
+    assert_alike(calm, at_once)
     assert not training.steps.calm.log
 
 
