@@ -10,6 +10,7 @@ from roofline.answers.report import ProfilerCost
 
 from ...model import cost as model
 from ...model.evidence import NS, RankEvidence
+from ...records import Incarnation, Lifetime
 from ...sentences import cost as texts
 from ...store.view import JobView
 from ..evidence.sampled import are_sampled, one_in
@@ -27,11 +28,8 @@ def cost_of(view: JobView, evidence: Mapping[int, RankEvidence]) -> ProfilerCost
         is_cpu = (part.metric.counter_set, part.metric.name) == (AGENT, AGENT_CPU)
         if is_cpu and part.grown is not None and part.seconds > 0:
             agents[part.node] = part.grown / NS / part.seconds
-    # Of a rank that was started again the fact is that of its last wrapper.
-    newest = {who.rank: who for who in sorted(view.process_lifetimes, key=attrgetter("start_ns"))}
     wrappers: dict[int, float] = {}
-    for who in newest.values():
-        life = view.process_lifetimes[who]
+    for who, life in _newest(view).items():
         spent, lasted = _number(view, who.rank, WRAPPER), (life.last_ns - life.first_ns) / NS
         if spent is not None and lasted > 0:
             wrappers[who.node] = wrappers.get(who.node, 0.0) + spent / NS / lasted
@@ -61,13 +59,18 @@ def printing_notes(view: JobView, evidence: Mapping[int, RankEvidence]) -> list[
 
 def _lines(view: JobView, evidence: Mapping[int, RankEvidence]) -> dict[int, float]:
     """Rank -> lines of kernels that it prints in a second, in all of its steps."""
-    newest = {who.rank: life for who, life in view.process_lifetimes.items() if who.rank in evidence}
     found = {}
-    for number, life in newest.items():
-        lines, lasted = _number(view, number, LINES), (life.last_ns - life.first_ns) / NS
-        if lines and lasted > 0:
-            found[number] = lines / lasted
+    for who, life in _newest(view).items():
+        lines, lasted = _number(view, who.rank, LINES), (life.last_ns - life.first_ns) / NS
+        if who.rank in evidence and lines and lasted > 0:
+            found[who.rank] = lines / lasted
     return found
+
+
+def _newest(view: JobView) -> dict[Incarnation, Lifetime]:
+    """The last process of each rank: of one that was started again facts are those of its last wrapper."""
+    newest = {who.rank: who for who in sorted(view.process_lifetimes, key=attrgetter("start_ns"))}
+    return {who: view.process_lifetimes[who] for who in newest.values()}
 
 
 def _number(view: JobView, rank: int, fact: str) -> float | None:
