@@ -17,6 +17,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, List
 
+from . import onednn_flag
 from .signals import raise_again
 
 SAMPLED = "ROOFLINE_KERNELS"  # "sampled": the wrapper wants kernels of a sample of steps
@@ -37,6 +38,8 @@ OURS = 0.25  # of the budget, that the lines may take when all else has used it 
 OTHERS = struct.Struct("<I")  # in the page of the wrapper, at OTHERS_AT: what agent and wrapper take, 1e-6
 OTHERS_AT = 4
 FEWER_AT, MOST_FEWER = 8, 16  # in that page, as OTHERS: how many times fewer steps the agent asks for
+LINES_AT = 12  # in that page: a byte that is 1 while the wrapper reads lines that are not of steps
+THROUGH_NS = 10**9  # so often a stretch of time is said to be reported until then
 NEVER = 1 << 62
 
 Switch = Callable[[int], Any]
@@ -111,7 +114,7 @@ class KernelSwitch:
         self.sampling = Sampling(overhead)
         self._next = -1  # step of the sample
         self._since = (0, 0)  # a step before it, and when that ended
-        self._begin_ns = 0  # of the sampled step that goes on
+        self._begin = (0, 0)  # of what is sampled: the step before, and when that ended
         self._other_ns = 0.0  # what steps before it took, in the mean; 0: not known
         self._on = False
         self._late = False  # switched on when kernels of this step may have run already
@@ -125,6 +128,7 @@ class KernelSwitch:
 
     def border(self, number: int, end_ns: int, leave_next: bool = False) -> int:
         """Step `number` ended at end_ns, and the next goes on. leave_next: another profiler records that one.
+        Where several steps end at once, call it for the last of them alone: they are sampled together.
 
         Returns the number of the step at whose end this must be called again.
         """
@@ -132,7 +136,7 @@ class KernelSwitch:
             return NEVER
         if self._on:
             self._ended(number, end_ns, leave_next)
-        elif number + 1 == self._next and not leave_next:
+        elif 0 <= self._next <= number + 1 and not leave_next:
             self._start(number, end_ns)
         elif number + 1 < self._next:
             self._since = number, end_ns  # from here on the steps are what the sampled one is compared with
@@ -149,10 +153,12 @@ class KernelSwitch:
             # The step that follows is the first whole one.
             self._late, again = False, True
         else:
-            if self._other_ns and self.sampling.judge(end_ns - self._begin_ns, self._other_ns):
+            before, begin_ns = self._begin
+            each_ns = (end_ns - begin_ns) // max(1, number - before)
+            if self._other_ns and self.sampling.judge(each_ns, self._other_ns):
                 self._fact("cost.kernels", "1/%d" % self.sampling.every)
             again = number + 1 < BEHIND_FIRST
-        self._begin_ns, self._other_ns = end_ns, 0.0
+        self._begin, self._other_ns = (number, end_ns), 0.0
         again = again and not leave_next
         if not again:
             self._set(0)
@@ -166,7 +172,7 @@ class KernelSwitch:
         before, since_ns = self._since
         judged = number - before >= FEWEST and number >= BEHIND_FIRST
         self._other_ns = (end_ns - since_ns) / (number - before) if judged else 0.0
-        self._begin_ns = end_ns
+        self._begin = number, end_ns
         now = time.monotonic_ns()
         self._late = now - end_ns > LATE_NS
         # The note comes before the first line.
@@ -193,8 +199,61 @@ class KernelSwitch:
             switch(level)
 
     def _report(self, what: str, moment_ns: int) -> bool:
-        values = (os.getpid(), what, moment_ns, time.time_ns())
-        return self._note(b"roofline_verbose,kernels,%s\n" % ",".join(map(str, values)).encode())
+        return self._note(sample_note(what, moment_ns))
+
+
+class TimedSwitch:
+    """Switches the libraries of a process whose steps end in another one, as those of a worker of parameter
+    servers do: on while the wrapper reads what they print, off in between."""
+
+    def __init__(self, note: Callable[[bytes], bool], page: Any) -> None:
+        """As of KernelSwitch."""
+        self._note, self._page = note, page
+        self._switches: List[Switch] = []
+        self._reported_ns = 0  # until then every kernel is; 0: they are off
+        self.is_over = False  # there is nothing to switch
+        os.register_at_fork(after_in_child=self.stop)
+
+    def look(self) -> None:
+        """Call it several times a second."""
+        if not self._switches:
+            self._switches = printing()
+            if not self._switches:
+                self.is_over = not onednn_flag.flags()
+                return
+            self._note(sample_note("timed", 0))
+            self._begin()
+        elif not self._reported_ns and self._page[LINES_AT]:
+            for switch in self._switches:
+                switch(1)
+            self._begin()
+        elif self._reported_ns:
+            now, wanted = time.monotonic_ns(), self._page[LINES_AT]
+            if not wanted:
+                self.stop()
+            if not wanted or now - self._reported_ns >= THROUGH_NS:
+                self._report("through" if wanted else "off", now)
+
+    def stop(self) -> None:
+        """Switch them off."""
+        self._reported_ns = 0
+        for switch in self._switches:
+            switch(0)
+
+    def _begin(self) -> None:
+        self._report("on", time.monotonic_ns())
+
+    def _report(self, what: str, moment_ns: int) -> None:
+        self._reported_ns = 0 if what == "off" else moment_ns
+        if not self._note(sample_note(what, moment_ns)):
+            self.stop()  # what they print no longer goes to the wrapper
+            self.is_over = True
+
+
+def sample_note(what: str, moment_ns: int) -> bytes:
+    """A line between those of the libraries, which tells the wrapper what is reported (verbose/stream.py)."""
+    values = (os.getpid(), what, moment_ns, time.time_ns() if moment_ns else 0)
+    return b"roofline_verbose,kernels,%s\n" % ",".join(map(str, values)).encode()
 
 
 def switchable(environ: Any = os.environ) -> bool:
@@ -220,7 +279,12 @@ def switches() -> List[Switch]:
             function = _function(path, name)
             if function is not None:
                 found.append(function)
-    return found
+    return found + printing()
+
+
+def printing() -> List[Switch]:
+    """Switches of libraries that have printed their kernels from the start on (TensorFlow's)."""
+    return [flag for flag in onednn_flag.flags() if flag.prints]
 
 
 def warm_up(found: List[Switch]) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 
-from . import kernel_switch
+from . import kernel_switch, onednn_flag
 from .signals import raise_again
 from .tracing import NO_PAGE, SERIAL_AT, Tracing
 
@@ -38,6 +38,7 @@ Span = Tuple[str, int, int, Optional[int], int]
 SHORT_NS = 50000000  # steps shorter than this are handed over together where hooks can defer() that
 DEFERRED_NS = 400000000  # and so long they wait for that: a rank that is killed loses them
 CHARGED_NS = 150000  # a step whose thread is measured is taken to cost so much more: of short ones few are
+LAST_LOOK = 1000  # a training that has called no kernel of a library until this step calls none
 MAX_HELD = 1000  # spans that wait for a mark
 MAX_LIKE = 2**16 - 1  # what a mark can carry
 
@@ -66,7 +67,9 @@ class Marker:
         self._failed: Set[str] = set()  # hooks of which an error was reported
         self.samples_kernels = False
         self._switch: Optional[kernel_switch.KernelSwitch] = None
-        self._switch_at = kernel_switch.NEVER  # at the end of which step kernels are next switched on or off
+        # At the end of which step kernels are next switched on or off; at the first it is known what can be.
+        samples = environ.get(kernel_switch.SAMPLED) == "sampled"
+        self._switch_at = -1 if samples else kernel_switch.NEVER
         self._marked = -1  # steps that the training has marked itself
         self._marked_last: Optional[int] = None  # number of the last of them
         # Where steps are read from the log (`run --step-regex`) marks would count each of them twice.
@@ -135,7 +138,7 @@ class Marker:
         tracing = self.tracing
         if tracing.is_due and not self.more:
             tracing.look(number)
-        if number >= self._switch_at:
+        if number >= self._switch_at and not self.more:
             self.switch_kernels(number, now)
         if self._profiler is not None:
             self._profiler.ended(number, now, more=self.more)
@@ -286,10 +289,14 @@ class Marker:
         """A framework is about to be loaded whose libraries can be switched: from now on kernels are recorded
         in a sample of the steps, if the wrapper wants that."""
         if kernel_switch.switchable(self._environ) and not self.samples_kernels:
-            self.samples_kernels, self._switch_at = True, -1
-            # From here on only stretches of which a note says so are recorded.
-            self._print(b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid())
-            self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
+            self._switch_at = -1
+            self._begin_sample()
+
+    def _begin_sample(self) -> None:
+        self.samples_kernels = True
+        # From here on only stretches of which a note says so are recorded.
+        self._print(kernel_switch.sample_note("sampled", 0))
+        self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
 
     def leave_kernels(self) -> None:
         """From now on record no kernels in a sample of the steps: what oneDNN and MKL do is no training."""
@@ -329,6 +336,8 @@ class Marker:
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""
         try:
+            if not self.samples_kernels and not self._can_sample(number):
+                return
             if self._switch is None:
                 overhead = float(self._environ.get(kernel_switch.OVERHEAD, "0.005"))
                 found = kernel_switch.switches()
@@ -343,6 +352,24 @@ class Marker:
             self._switch_at = kernel_switch.NEVER
             if self._switch is not None:
                 self._switch.silence()
+
+    def timed_switch(self) -> Optional[kernel_switch.TimedSwitch]:
+        """For a process whose steps end in another; None: its kernels are not sampled."""
+        if self._environ.get(kernel_switch.SAMPLED) != "sampled" or self.samples_kernels:
+            return None
+        return kernel_switch.TimedSwitch(self._print, self._noting)
+
+    def _can_sample(self, number: int) -> bool:
+        """Whether libraries that print every kernel can be switched after all; their first one tells that."""
+        if not onednn_flag.flags():
+            self._switch_at = kernel_switch.NEVER
+        elif printing := kernel_switch.printing():
+            for switch in printing:
+                switch(0)
+            self._begin_sample()
+        else:
+            self._switch_at = 2 * number + 2 if number < LAST_LOOK else kernel_switch.NEVER
+        return self.samples_kernels
 
     def variables(self, **variables: object) -> None:
         """Which rank this process is, in the words of a launcher (RANK=3, WORLD_SIZE=8, ...): the agent sees

@@ -13,7 +13,7 @@ import mmap
 import os
 
 from ..hooks import NOTES
-from ..hooks.kernel_switch import FEWER_AT, OTHERS, OTHERS_AT
+from ..hooks.kernel_switch import FEWER_AT, LINES_AT, OTHERS, OTHERS_AT
 from ..hooks.tracing import LENGTH_AT, MOST_REQUEST, REQUEST_AT, SERIAL_AT
 
 ENOUGH = 1000  # notes without a line of MKL's between them
@@ -30,7 +30,7 @@ class RankPage:
             self._file = os.memfd_create("roofline-rank")
             os.ftruncate(self._file, mmap.PAGESIZE)
             self._page = mmap.mmap(self._file, mmap.PAGESIZE)
-            self._page[0] = True
+            self._page[0] = self._page[LINES_AT] = True
             self.environ = {NOTES: f"/proc/{os.getpid()}/fd/{self._file}"}
 
     def want_notes(self, unused: int, reads: bool = True) -> bool:
@@ -50,6 +50,11 @@ class RankPage:
         """Kernels of so many times fewer steps; 1: of as many as they cost."""
         if self._page is not None:
             OTHERS.pack_into(self._page, FEWER_AT, times)
+
+    def want_lines(self, wanted: bool) -> None:
+        """Whether lines of kernels are read that hooks do not switch by steps."""
+        if self._page is not None:
+            self._page[LINES_AT] = wanted
 
     def ask_for_trace(self, request: str) -> bool:
         """Have steps recorded, as hooks/tracing.py reads it; False: hooks cannot be asked."""

@@ -333,6 +333,8 @@ class _WrappedCommand:
         missed = any(output.missed() for output in self._outputs[:1])
         if self._recording and self._stdout.sampled:
             self.link.send_stretches(stretches)
+            if self._stdout.timed:
+                self._page.want_lines(self._wants_lines())
         elif self._recording and self._is_read(stdout := self._outputs[0]):
             # What the command does after it has closed its stream is not known from there.
             self.link.send_calls(calls, stdout.through_ns)
@@ -350,14 +352,19 @@ class _WrappedCommand:
 
     def _is_read(self, stdout: OutputStream) -> bool:
         """Whether the calls until now were read. Reading begins and ends here, between two reads."""
-        was, lines = self._stdout.reads, self._stdout.lines_seen
-        if self._reading is not None:
-            self._stdout.reads = self._reading.wanted(time.monotonic(), lines)
-            if self._stdout.reads and not was:
-                self.link.claim_nothing_before(stdout.through_ns)
-            if self._reading.period > 1:
-                self.link.send_fact("cost.kernels", f"1/{self._reading.period}")
+        was = self._stdout.reads
+        self._stdout.reads = self._wants_lines()
+        if self._stdout.reads and not was:
+            self.link.claim_nothing_before(stdout.through_ns)
         return was
+
+    def _wants_lines(self) -> bool:
+        if self._reading is None:
+            return True
+        wanted = self._reading.wanted(time.monotonic(), self._stdout.lines_seen)
+        if self._reading.period > 1:
+            self.link.send_fact("cost.kernels", f"1/{self._reading.period}")
+        return wanted
 
     def _send_steps(self) -> None:
         if self._log is not None and (borders := self._log.take()):
@@ -378,7 +385,7 @@ class _WrappedCommand:
         self.tracing.look()
 
     def _takes_operators(self) -> bool:
-        return not self._recording or self._stdout.sampled
+        return not self._recording or (self._stdout.sampled and not self._stdout.timed)
 
     def _send_replayed(self, session: Session) -> None:
         # How long the steps under ncu take says nothing about the training.

@@ -37,7 +37,7 @@ _MARK = re.compile(rb"roofline_verbose,mark,([0-9]{1,19})\s*")
 # process, what, moment (monotonic ns), the same moment on the clock of oneDNN's lines (epoch ns)
 _SAMPLE_NOTE = b"roofline_verbose,kernels,"
 _SAMPLE = re.compile(
-    rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
+    rb"roofline_verbose,kernels,([0-9]{1,10}),(sampled|timed|on|through|off),([0-9]{1,19}),([0-9]{1,19})\s*"
 )
 
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")  # a terminal's escape sequence without its last byte
@@ -58,8 +58,8 @@ class KernelStretch(NamedTuple):
 class VerboseFilter:
     """Filters one stream. Feed it what arrives, pass on what it returns, and take the calls now and then.
 
-    Where hooks sample the steps, `sampled` is true and calls come in whole stretches (`take_stretches`), with
-    nothing known of the time between them; else they come as they arrive (`take`).
+    Where hooks sample the steps, or the time (`timed`), `sampled` is true and calls come in whole stretches
+    (`take_stretches`), with nothing known of the time between them; else they come as they arrive (`take`).
 
     `keep_onednn` and `keep_mkl` leave that library's lines in the output, for users who asked for them.
 
@@ -81,7 +81,7 @@ class VerboseFilter:
         self.lines_unparsed = 0
         self.calls_dropped = 0
         self.reads = True  # False: lines are taken out unread
-        self.sampled = False
+        self.sampled = self.timed = False
         self._sampler = 0  # the process whose kernels are on; 0: none's
         self._on_ns = 0  # since when
         self._trouble = 0  # lines that were not understood, until then
@@ -196,8 +196,8 @@ class VerboseFilter:
     def _take_sample_note(self, process: int, what: bytes, moment_ns: int, epoch_ns: int) -> None:
         """A note of hooks: kernels are on, still on, or off from here."""
         calls = self._take_all()
-        if what == b"sampled":
-            self.sampled = self.reads = True
+        if what in (b"sampled", b"timed"):
+            self.sampled, self.timed, self.reads = True, what == b"timed", True
             return
         trouble = self.lines_unparsed + self.calls_dropped
         mine = process == self._sampler and trouble == self._trouble and moment_ns >= self._on_ns

@@ -225,6 +225,86 @@ def test_mkl_is_warmed_up_with_its_lines_on_and_left_silent(monkeypatch: pytest.
     assert happened == [1, 6, 0]
 
 
+# -- steps that end at once ----------------------------------------------------------------------------
+
+
+def test_steps_that_end_at_once_are_sampled_together_and_judged_each() -> None:
+    """As a call that makes ten updates hands them over, at the border of the last."""
+    rank, now = Rank(), time.monotonic_ns() + 10**12
+    rank.switch.sampling.period = 64
+    for number in range(9, 1000, 10):
+        now += 1100 * MS if rank.level else 1000 * MS
+        if number >= rank.due:
+            rank.due = rank.switch.border(number, now)
+    assert rank.facts == {"cost.kernels": "1/32"}, "a tenth of one step in 32 is below 0.5 %"
+    assert 1000 / 64 <= rank.notes.count("on") <= 1000 / 32, "calls with a step of the sample in them"
+
+
+# -- a process whose steps end elsewhere ---------------------------------------------------------------
+
+
+class Served:
+    """A process that is switched by time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, wanted: int = 1) -> None:
+        self.level, self.prints, self.known, self.to_wrapper = 1, False, True, True
+        self.page = bytearray(16)
+        self.page[kernel_switch.LINES_AT] = wanted
+        self.now = 0
+        self.printed: list[tuple[str, int]] = []
+        monkeypatch.setattr(kernel_switch, "printing", lambda: [self._set] if self.prints else [])
+        monkeypatch.setattr(kernel_switch.onednn_flag, "flags", lambda: [self._set] if self.known else [])
+        monkeypatch.setattr(kernel_switch.time, "monotonic_ns", lambda: self.now)
+        self.switch = kernel_switch.TimedSwitch(self._print, self.page)
+
+    def _set(self, level: int) -> None:
+        self.level = level
+
+    def _print(self, line: bytes) -> bool:
+        _, _, pid, what, moment, _ = line.decode().split(",")
+        assert int(pid) == os.getpid()
+        if self.to_wrapper:
+            self.printed.append((what, int(moment)))
+        return self.to_wrapper
+
+    def look(self, now_s: float, wanted: bool = True) -> int:
+        self.now, self.page[kernel_switch.LINES_AT] = round(now_s * 1e9), wanted
+        self.switch.look()
+        return self.level
+
+
+S = 10**9
+
+
+def test_kernels_of_a_server_are_recorded_while_the_wrapper_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served(monkeypatch)
+    assert served.look(0.5) == 1 and served.printed == [], "no kernel has run yet"
+    served.prints = True
+    levels = [served.look(second / 4, not 14 < second < 24) for second in range(4, 33)]
+    assert levels == [*[1] * 11, *[0] * 9, *[1] * 9]
+    began = [("timed", 0), ("on", S), ("through", 2 * S), ("through", 3 * S), ("off", round(3.75 * S))]
+    assert served.printed == [*began, ("on", 6 * S), ("through", 7 * S), ("through", 8 * S)]
+
+
+def test_library_is_silent_once_its_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    served.prints = True
+    assert served.look(1) == 1
+    served.to_wrapper = False
+    assert served.look(2) == 0
+    assert served.switch.is_over
+
+
+def test_process_without_such_a_library_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    served.known = False
+    served.look(1)
+    assert served.switch.is_over
+    assert served.printed == []
+
+
 # -- fewer, as the agent asks --------------------------------------------------------------------------
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from roofline_agent.hooks import Marker
+from roofline_agent.hooks import marker as marker_module
 
 
 def test_marker_sends_a_border_of_an_earlier_time() -> None:
@@ -104,3 +107,56 @@ def test_rank_that_trains_on_a_gpu_records_no_kernels_of_its_cpus() -> None:
     marker.leave_kernels()
     marker.border(100, None, 77)  # here a step would have been sampled
     assert [value for name, value in facts if name == "cost.kernels"][1:] == ["none"]
+
+
+def kernels_of(monkeypatch: pytest.MonkeyPatch, prints: list[bool]) -> tuple[Marker, list[int], list[bytes]]:
+    """A marker where a library that cannot be asked to be silent prints as said at each look: the levels it
+    is set to, and what is printed."""
+    levels: list[int] = []
+    printed: list[bytes] = []
+    step = SimpleNamespace(
+        BORDER=3, said_by_training=lambda: False, send_mark=lambda *args: None, send_fact=lambda *fact: None
+    )
+    marker = Marker(step, environ={"ROOFLINE_KERNELS": "sampled", "ONEDNN_VERBOSE": "1"})
+    monkeypatch.setattr(marker, "_print", lambda line: printed.append(line) is None)
+    monkeypatch.setattr(marker_module.onednn_flag, "flags", lambda: [levels.append])
+
+    def printing() -> list[Any]:
+        return [levels.append] if prints.pop(0) else []
+
+    monkeypatch.setattr(marker_module.kernel_switch, "printing", printing)
+    monkeypatch.setattr(marker_module.kernel_switch, "switches", lambda: [levels.append])
+    return marker, levels, printed
+
+
+def test_library_that_prints_from_its_start_on_is_switched_from_the_first_border_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marker, levels, printed = kernels_of(monkeypatch, [True])
+    for number in range(8):
+        marker.border(number, time_ns=time.monotonic_ns())
+    assert marker.samples_kernels
+    notes = [line.split(b",")[3] for line in printed if line.startswith(b"roofline_verbose,kernels,")]
+    assert notes == [b"sampled", b"on", b"through", b"through", b"off"]
+    assert levels == [0, 1, 0]
+
+
+def test_library_that_has_run_nothing_yet_is_looked_at_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = [False] * 20
+    marker, levels, _ = kernels_of(monkeypatch, looks)
+    for number in range(5000):
+        marker.border(number)
+    assert len(looks) == 20 - 10, "behind steps 0, 2, 6, 14, ... 1022"
+    assert not marker.samples_kernels and not levels
+
+
+def test_several_steps_that_end_at_once_are_switched_behind_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    marker, _, printed = kernels_of(monkeypatch, [True])
+    marker.more = True
+    marker.border(0)
+    assert printed[-1:] != [b""] and not marker.samples_kernels
+    marker.more = False
+    marker.border(1)
+    assert marker.samples_kernels

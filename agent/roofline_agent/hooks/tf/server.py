@@ -1,7 +1,8 @@
-"""TensorFlow parameter servers: workers and servers, whose processes only join a server, can be traced.
+"""TensorFlow parameter servers: workers and servers, whose processes only join a server, can be traced, and
+their kernels are recorded for some of the time.
 
 Their steps begin and end in the chief, so no border of a step is ever seen here: a thread checks whether a
-trace was requested.
+trace was requested, and whether kernels are.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from typing import Any
+from typing import Any, Optional
 
 from .. import Marker
+from ..kernel_switch import TimedSwitch
 
 LOOK_S = 0.25
 NO_LAYERS = "a parameter server has no layers; what workers receive of it is in their traces"
@@ -38,11 +40,25 @@ def patch(module: Any, marker: Marker) -> None:
 
 
 def _watch(marker: Marker, serves: bool) -> None:
-    tracing = marker.tracing
+    tracing, kernels = marker.tracing, marker.timed_switch()
     tracing.framework = "tensorflow"
     while not tracing.has_borders:
         if tracing.is_due and serves:
             tracing.refuse(NO_LAYERS)
         elif tracing.is_due:
             tracing.record_time()
+        kernels = _with_kernels(marker, kernels)
         time.sleep(LOOK_S)
+    if kernels is not None:
+        kernels.stop()
+
+
+def _with_kernels(marker: Marker, kernels: Optional[TimedSwitch]) -> Optional[TimedSwitch]:
+    """Record kernels while they are wanted; None: from now on there is nothing to do for that."""
+    try:
+        if kernels is not None:
+            kernels.look()
+            return None if kernels.is_over else kernels
+    except Exception:
+        marker.failed("tf_server")
+    return None
