@@ -13,7 +13,7 @@ from ..ranks import tags
 
 if TYPE_CHECKING:
     from ..run.rank_environment import Naming
-    from ..run.wrapper import Watcher
+    from ..run.wrapped_command import Watcher
 
 # Imports stay inside the functions: this starts one process per rank and must be light.
 
