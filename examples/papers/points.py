@@ -9,6 +9,7 @@ NAMES = {"alexnet": "AlexNet", "resnet50": "ResNet-50", "vgg16": "VGG-16", "ince
 NETWORKS = tuple(NAMES)
 STEPS = {"alexnet": 60, "resnet50": 24, "vgg16": 20, "inception3": 20}
 BATCHES = (8, 16)  # for the papers' 64 and 128
+BASE = {"batch": 16, "onednn": 1}  # of the points that differ in something else
 RATE, UNSHAPED = "2gbit", "unshaped"  # of each node's link and direction, as tc(8) writes it
 TRACED, TRACED_NETWORKS = 3, ("alexnet", "resnet50")  # steps, on request, of a running job
 CYCLES = (1, 10, 50)  # HOROVOD_CYCLE_TIME, ms

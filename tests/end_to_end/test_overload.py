@@ -22,7 +22,7 @@ from roofline_server.ingest.committer import Committer
 from roofline_server.ingest.sampling_control import SamplingControl
 from roofline_server.ingest.sampling_level import ServerLoad
 from roofline_server.records import DecodedBatch
-from roofline_server.store.intake.inbox import Entry
+from roofline_server.store.intake.entries import Entry
 from roofline_server.store.store import Store
 
 from tests.fakes import ended

@@ -28,7 +28,7 @@ from roofline_server.records import (
     rows,
 )
 from roofline_server.store.catalog.catalog import Catalog, sqlite_url
-from roofline_server.store.intake.inbox import Entry
+from roofline_server.store.intake.entries import Entry
 from roofline_server.store.segments.frames import by_dataset
 from roofline_server.store.segments.reader import on_server_clock
 from roofline_server.store.store import Store

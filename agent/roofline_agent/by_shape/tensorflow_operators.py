@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from .torch_operators import OperatorWork
 from .types import element_type
+from .work import OperatorWork
 
 _INPUT = re.compile(r"(\w+)\[([\d,]*)\]")
 _VARIANT = re.compile(r"^_?(?:Mkl)?(?:Native)?(?:Fused)?|WithBias$")

@@ -9,23 +9,24 @@ flash_attn 2.7 and 2.8.
 from __future__ import annotations
 
 import re
-from math import prod
-from typing import Any, Callable, NamedTuple, Sequence  # noqa: UP035  # hooks may import this on Python 3.8
+from typing import Any, Callable  # noqa: UP035  # hooks may import this on Python 3.8
 
+from .torch_arguments import Arguments, Formula
+from .torch_attention import efficient_attention, flash_attention, flash_attention_varlen, sdpa
 from .types import ElementType, element_type
 from .work import (
     ATTENTION_BACKWARD,
     BACKWARD,
     FORWARD,
-    AttentionMask,
     ConvolutionWindow,
+    OperatorWork,
     ShapeWork,
-    attention,
     convolution,
     convolution_backward,
     grouped_product,
     linear,
     product,
+    reading,
     recurrent,
 )
 
@@ -39,61 +40,6 @@ _SCALAR_TYPES = {  # c10/core/ScalarType.h
     "25": "float8_e5m2fnuz",
     "26": "float8_e4m3fnuz",
 }
-
-
-class Arguments(NamedTuple):
-    """Of one call, an entry for each parameter: the shape of a tensor ([] for anything else), shapes of a
-    list of tensors; its type ("float", "Scalar", "TensorList"); the value of a scalar as text, "" unknown;
-    its strides, [] of what has none; no strides at all where they are not recorded."""
-
-    shapes: Sequence[Any]
-    types: Sequence[str]
-    values: Sequence[str] = ()
-    strides: Sequence[Any] = ()
-
-    def shape(self, at: int) -> Sequence[int]:
-        """() where it is no tensor."""
-        found = self.shapes[at] if at < len(self.shapes) else ()
-        return found if isinstance(found, (list, tuple)) and all(type(n) is int for n in found) else ()
-
-    def kind(self, at: int) -> str:
-        """Its type, "" for what is not given."""
-        return str(self.types[at]) if at < len(self.types) else ""
-
-    def is_sparse(self, at: int) -> bool:
-        """A sparse tensor has a shape and no strides."""
-        return bool(self.shape(at)) and at < len(self.strides) and not self.strides[at]
-
-    def elements(self, at: int) -> int:
-        """How many elements a tensor has in memory, 0 of what is none: along strides of 0 there is one
-        alone."""
-        shape, strides = self.shape(at), self.strides[at] if at < len(self.strides) else ()
-        if len(strides) == len(shape):
-            shape = [size for size, stride in zip(shape, strides) if stride]  # noqa: B905  # Python 3.8
-        return prod(shape) if self.shape(at) else 0
-
-    def value(self, at: int) -> str:
-        return str(self.values[at]) if at < len(self.values) else ""
-
-    def flag(self, at: int) -> bool | None:
-        return {"True": True, "False": False}.get(self.value(at))
-
-    def numbers(self, at: int) -> list[int]:
-        """A list of numbers, or one number; [] where it is not recorded."""
-        return [int(one) for one in re.findall(r"-?\d{1,9}", self.value(at))]
-
-
-class OperatorWork(NamedTuple):
-    """What one call must do at least. bytes: each tensor moved once, None where a type's size is unknown."""
-
-    flops: float
-    bytes: float | None
-    precision: str
-    parts: int
-    note: str
-
-
-Formula = Callable[[Arguments], "ShapeWork | None"]
 
 
 def work_of(name: str, given: Arguments) -> OperatorWork | None:
@@ -132,7 +78,7 @@ def _product(a: int, b: int) -> Formula:
     def formula(given: Arguments) -> ShapeWork | None:
         if given.is_sparse(a) or given.is_sparse(b):
             return None
-        return _reading(_added(given) if a else 0, product(given.shape(a), given.shape(b)))
+        return reading(_added(given) if a else 0, product(given.shape(a), given.shape(b)))
 
     return formula
 
@@ -142,18 +88,13 @@ def _added(given: Arguments) -> int:
     return 0 if given.value(3) in ("0", "0.", "0.0") else given.elements(0)
 
 
-def _reading(more: int, work: ShapeWork | None) -> ShapeWork | None:
-    """With so many elements more that are read."""
-    return work and work._replace(elements=work.elements + more)
-
-
 def _product_sum(given: Arguments) -> ShapeWork | None:
     """A sum over all products of a batch."""
     work = product(given.shape(1), given.shape(2))
     if work is None:
         return None
     out = work.outputs // given.shape(1)[0]
-    return _reading(_added(given), work._replace(elements=work.elements - work.outputs + out, outputs=out))
+    return reading(_added(given), work._replace(elements=work.elements - work.outputs + out, outputs=out))
 
 
 def _grouped_product(given: Arguments) -> ShapeWork | None:
@@ -214,7 +155,7 @@ def _pointwise_convolution(given: Arguments) -> ShapeWork | None:
     without = given._replace(
         **{name: [column[0], *column[2:]] for name, column in given._asdict().items() if column}
     )
-    return _reading(given.elements(1), _convolution(4, 3, 5)(without))
+    return reading(given.elements(1), _convolution(4, 3, 5)(without))
 
 
 def _convolution_backward(given: Arguments) -> ShapeWork | None:
@@ -223,93 +164,6 @@ def _convolution_backward(given: Arguments) -> ShapeWork | None:
     if is_transposed is None:
         return None
     return convolution_backward(given.shape(0), given.shape(1), given.shape(2), is_transposed, mask)
-
-
-def _attention(causal: int, first: int = 0, factor: float = FORWARD, bias: int = 0) -> Formula:
-    """bias: position of what is added to the scores."""
-
-    def formula(given: Arguments) -> ShapeWork | None:
-        query, key, value = (given.shape(first + i) for i in range(3))
-        is_causal = given.flag(causal)
-        mask = None if is_causal is None else AttentionMask(ahead=0 if is_causal else None)
-        return _reading(_bias(given, first, bias), attention(query, key, value, mask, factor))
-
-    return formula
-
-
-def _bias(given: Arguments, query: int, at: int) -> int:
-    """Elements of what is added to the scores; a mask of bits is small."""
-    return given.elements(at) if at and given.kind(at) == given.kind(query) else 0
-
-
-def _flash_mask(given: Arguments, causal: int, window: int = 0) -> AttentionMask | None:
-    """How far queries see back and ahead follows `causal`, or is at `window` where there is one; -1: to the
-    end. None: not recorded."""
-    is_causal = given.flag(causal)
-    back, ahead = (given.numbers((window or causal + 1) + i) or [-1] * bool(window) for i in range(2))
-    if is_causal is None or not (back and ahead):
-        return None
-    seen = 0 if is_causal else ahead[0]
-    return AttentionMask(back[0] if back[0] >= 0 else None, seen if seen >= 0 else None, is_at_end=True)
-
-
-def _flash_attention(
-    causal: int, first: int = 0, factor: float = FORWARD, window: int = 0, begins: int = 0
-) -> Formula:
-    """Of flash_attn, and what torch calls for it: (batch, length, heads, width), masks that end with the last
-    key, as since 2.1. begins: position of the begins of sequences in a tensor, which are not recorded."""
-
-    def formula(given: Arguments) -> ShapeWork | None:
-        shapes = (given.shape(first + i) for i in range(3))
-        query, key, value = ([s[0], s[2], s[1], s[3]] for s in shapes)
-        if begins and given.shape(begins):
-            return None
-        return attention(query, key, value, _flash_mask(given, causal, window), factor)
-
-    return formula
-
-
-def _efficient_attention(
-    mask: int, window: int, begins: int, first: int = 0, factor: float = FORWARD
-) -> Formula:
-    """(batch, length, heads, width). mask: position of its kind, 0 none, 1 the first query sees the first
-    key, 2 the last all keys; window: of how far back they see; begins: as of `_flash_attention`."""
-
-    def formula(given: Arguments) -> ShapeWork | None:
-        query, key, value = ([s[0], s[2], s[1], s[3]] for s in (given.shape(first + i) for i in range(3)))
-        if given.shape(begins):
-            return None
-        kind, seen = given.numbers(mask), None
-        if kind and not given.numbers(window):
-            seen = AttentionMask(ahead=0 if kind[0] else None, is_at_end=kind[0] == 2)
-        return _reading(_bias(given, first, first + 3), attention(query, key, value, seen, factor))
-
-    return formula
-
-
-def _flash_attention_varlen(lengths: int, first: int = 0, factor: float = FORWARD) -> Formula:
-    """Sequences one behind the other, (all lengths, heads, width). `lengths`: position of the begins of
-    queries, which those of keys, the two greatest lengths, dropout, scale and the mask follow. What is in
-    tensors is not recorded, so the work is known only of one sequence or of such as have one length."""
-
-    def formula(given: Arguments) -> ShapeWork | None:
-        query, key, value = (given.shape(first + i) for i in range(3))
-        many = given.shape(lengths)[0] - 1
-        has_pages = factor == FORWARD and any(given.shape(at) for at in (15, 16, 17))
-        if has_pages or not (
-            _is_even(query[0], many, given.numbers(lengths + 2))
-            and _is_even(key[0], many, given.numbers(lengths + 3))
-        ):
-            return None
-        query, key, value = ([many, one[1], one[0] // many, one[2]] for one in (query, key, value))
-        return attention(query, key, value, _flash_mask(given, lengths + 6), factor)
-
-    return formula
-
-
-def _is_even(total: int, many: int, longest: Sequence[int]) -> bool:
-    """Whether so many sequences of this length in all must have one length each."""
-    return many == 1 or (many > 1 and len(longest) == 1 and longest[0] * many == total)
 
 
 def _recurrent(both: int, factor: float = FORWARD) -> Formula:
@@ -375,22 +229,22 @@ FORMULAS: dict[str, Formula] = {
     "aten::cudnn_convolution_transpose": _convolution(4, 2, 5, transposed=True, output_padding=3, groups=6),
     "aten::miopen_convolution": _convolution(4, 3, 5),
     "aten::convolution_backward": _convolution_backward,
-    "aten::_scaled_dot_product_flash_attention": _attention(4),
-    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention(4, bias=5),
-    "aten::_scaled_dot_product_efficient_attention": _attention(6, bias=3),
-    "aten::_scaled_dot_product_cudnn_attention": _attention(6, bias=3),
-    "aten::_scaled_dot_product_flash_attention_backward": _attention(11, 1, ATTENTION_BACKWARD),
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention(7, 1, ATTENTION_BACKWARD, 8),
-    "aten::_scaled_dot_product_efficient_attention_backward": _attention(11, 1, ATTENTION_BACKWARD, 4),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _attention(14, 1, ATTENTION_BACKWARD, 8),
-    "aten::_flash_attention_forward": _flash_attention(8, window=11, begins=3),
-    "aten::_flash_attention_backward": _flash_attention(11, 1, ATTENTION_BACKWARD, window=15, begins=6),
-    "aten::_efficient_attention_forward": _efficient_attention(9, 13, 4),
-    "aten::_efficient_attention_backward": _efficient_attention(14, 18, 6, 1, ATTENTION_BACKWARD),
-    "flash_attn::_flash_attn_forward": _flash_attention(5),
-    "flash_attn::_flash_attn_backward": _flash_attention(11, 1, ATTENTION_BACKWARD),
-    "flash_attn::_flash_attn_varlen_forward": _flash_attention_varlen(3),
-    "flash_attn::_flash_attn_varlen_backward": _flash_attention_varlen(9, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_flash_attention": sdpa(4),
+    "aten::_scaled_dot_product_flash_attention_for_cpu": sdpa(4, bias=5),
+    "aten::_scaled_dot_product_efficient_attention": sdpa(6, bias=3),
+    "aten::_scaled_dot_product_cudnn_attention": sdpa(6, bias=3),
+    "aten::_scaled_dot_product_flash_attention_backward": sdpa(11, 1, ATTENTION_BACKWARD),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": sdpa(7, 1, ATTENTION_BACKWARD, 8),
+    "aten::_scaled_dot_product_efficient_attention_backward": sdpa(11, 1, ATTENTION_BACKWARD, 4),
+    "aten::_scaled_dot_product_cudnn_attention_backward": sdpa(14, 1, ATTENTION_BACKWARD, 8),
+    "aten::_flash_attention_forward": flash_attention(8, window=11, begins=3),
+    "aten::_flash_attention_backward": flash_attention(11, 1, ATTENTION_BACKWARD, window=15, begins=6),
+    "aten::_efficient_attention_forward": efficient_attention(9, 13, 4),
+    "aten::_efficient_attention_backward": efficient_attention(14, 18, 6, 1, ATTENTION_BACKWARD),
+    "flash_attn::_flash_attn_forward": flash_attention(5),
+    "flash_attn::_flash_attn_backward": flash_attention(11, 1, ATTENTION_BACKWARD),
+    "flash_attn::_flash_attn_varlen_forward": flash_attention_varlen(3),
+    "flash_attn::_flash_attn_varlen_backward": flash_attention_varlen(9, 1, ATTENTION_BACKWARD),
     "aten::lstm": _recurrent(_UNPACKED),
     "aten::gru": _recurrent(_UNPACKED),
     "aten::rnn_tanh": _recurrent(_UNPACKED),

@@ -26,6 +26,21 @@ class ShapeWork(NamedTuple):
     outputs: int = 0
 
 
+class OperatorWork(NamedTuple):
+    """What one call must do at least. bytes: each tensor moved once, None where a type's size is unknown."""
+
+    flops: float
+    bytes: float | None
+    precision: str
+    parts: int
+    note: str
+
+
+def reading(more: int, work: ShapeWork | None) -> ShapeWork | None:
+    """With so many elements more that are read."""
+    return work and work._replace(elements=work.elements + more)
+
+
 def product(a: Sequence[int], b: Sequence[int], times: float = 1.0) -> ShapeWork | None:
     """a (..., m, k) times b (..., k, n), with the same batches; also with a vector b (k)."""
     if len(b) == 1 and a and a[-1] == b[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ from ..ranks import tags
 
 if TYPE_CHECKING:
     from ..run.rank_environment import Naming
-    from ..run.wrapper import Watcher
+    from ..run.wrapped_command import Watcher
 
 # Imports stay inside the functions: this starts one process per rank and must be light.
 
@@ -144,7 +145,6 @@ def run(
     from ..ranks.identity import is_disabled
     from ..run import launch, wrapper
     from ..run.rank_environment import Naming, RecordedKernels, with_hooks
-    from ..run.step_log import PatternError, compile_pattern
 
     settings = context.obj.flags
     environ = {name: value for name, value in os.environ.items() if name not in (tags.TAGS, tags.EXPERIMENT)}
@@ -153,17 +153,7 @@ def run(
         environ["ROOFLINE_SOCKET"] = settings["socket"]
     profiled = _steps_to_profile(ncu, steps, step_regex)
     traced = _steps_to_trace(trace, ncu, steps, step_regex)
-    try:
-        step_pattern = None if step_regex is None else compile_pattern(step_regex)
-    except PatternError as error:
-        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
-    watchers: list[Watcher] = []
-    if horovod_timeline or os.environ.get("HOROVOD_TIMELINE"):
-        from ..horovod.timeline import watch
-
-        timeline = watch(os.environ, horovod_timeline, _notify)
-        if timeline is not None:
-            watchers.append(timeline)
+    step_pattern, watchers = _step_pattern(step_regex), _watchers(horovod_timeline)
     recorded = RecordedKernels("none" if no_kernels else _choice(kernels), _share(overhead))
     naming = Naming(job or settings["job"], role, rank, name)
     _check_names(naming)
@@ -239,6 +229,25 @@ def _all_tags(options: Sequence[str], experiment: str | None) -> dict[str, str]:
     for problem in inherited.problems:
         _notify(f"roofline-agent run: tags: {problem}")
     return {**inherited.tags, **by_options}
+
+
+def _step_pattern(text: str | None) -> re.Pattern[str] | None:
+    from ..run.step_log import PatternError, compile_pattern
+
+    try:
+        return None if text is None else compile_pattern(text)
+    except PatternError as error:
+        raise typer.BadParameter(str(error), param_hint="--step-regex") from None
+
+
+def _watchers(horovod_timeline: bool) -> list[Watcher]:
+    """Of a timeline of Horovod, where there is to be one."""
+    if not horovod_timeline and not os.environ.get("HOROVOD_TIMELINE"):
+        return []
+    from ..horovod.timeline import watch
+
+    timeline = watch(os.environ, horovod_timeline, _notify)
+    return [] if timeline is None else [timeline]
 
 
 def _steps_to_profile(text: str | None, steps: bool, step_regex: str | None) -> tuple[tuple[int, int], ...]:

@@ -15,8 +15,9 @@ import sys
 import time
 from typing import Any, Callable, Optional, Tuple
 
-from .marker import NOTES, STREAM_SIGNAL, Marker
+from .marker import Marker
 from .signals import raise_again
+from .wrapper import NOTES, STREAM_SIGNAL
 
 __all__ = ["HOOKS", "NOTES", "STREAM_SIGNAL", "Marker", "install"]
 

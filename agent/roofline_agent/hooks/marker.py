@@ -12,17 +12,7 @@ from typing import Any, Dict, Hashable, Optional, Sequence, Set, Tuple
 from . import kernel_switch, onednn_flag
 from .signals import raise_again
 from .tracing import NO_PAGE, SERIAL_AT, Tracing
-
-try:
-    from fcntl import fcntl
-except ImportError:  # a Python built without it
-    fcntl = None  # type: ignore[assignment]
-
-# The wrapper sets this signal (F_SETSIG) on its pipe for the rank's output. The kernel would send the same
-# one without it, so nothing changes, but F_GETSIG returns it for such a file only.
-F_GETSIG, STREAM_SIGNAL = 11, 29  # of Linux; SIGIO
-
-NOTES = "ROOFLINE_NOTES"  # names a file whose first byte is 0 while the wrapper wants no notes
+from .wrapper import NOTES, WrappedOutput, mapped_page
 
 
 class NoAccount:
@@ -57,9 +47,9 @@ class Marker:
         self._has_like = getattr(step, "HAS_LIKE", False)
         self.account: Any = getattr(step, "thread_account", None) or NoAccount()  # of the training thread
         self._likes: Dict[Hashable, int] = {}
-        self._stdout = environ.get("ROOFLINE_STDOUT", "")
-        page = _mapped_page(environ.get(NOTES))
-        self._noting = page if self._stdout else NO_PAGE
+        self._output = WrappedOutput(environ.get("ROOFLINE_STDOUT", ""))
+        page = mapped_page(environ.get(NOTES))
+        self._noting = page if self._output.stdout else NO_PAGE
         self.tracing = Tracing(page, self.fact)
         self.stall: Optional[Tuple[int, int]] = None  # of the training for a trace, behind the last border
         self.more = False  # the border that is handed over is an older one, and others follow at once
@@ -292,10 +282,16 @@ class Marker:
             self._switch_at = -1
             self._begin_sample()
 
+    def look_for_switches(self) -> None:
+        """A framework has been loaded of whose libraries it is not known yet whether they can be switched:
+        find out now, as that would make a step longer."""
+        if self._environ.get(kernel_switch.SAMPLED) == "sampled":
+            onednn_flag.flags()
+
     def _begin_sample(self) -> None:
         self.samples_kernels = True
         # From here on only stretches of which a note says so are recorded.
-        self._print(kernel_switch.sample_note("sampled", 0))
+        self._output.write(kernel_switch.sample_note("sampled", 0))
         self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
 
     def leave_kernels(self) -> None:
@@ -341,10 +337,10 @@ class Marker:
             if self._switch is None:
                 overhead = float(self._environ.get(kernel_switch.OVERHEAD, "0.005"))
                 found = kernel_switch.switches()
-                if self._print(b""):
+                if self._output.write(b""):
                     kernel_switch.warm_up(found)
                 self._switch = kernel_switch.KernelSwitch(
-                    found, self._print, self.fact, overhead, self._noting
+                    found, self._output.write, self.fact, overhead, self._noting
                 )
             self._switch_at = self._switch.border(number, end_ns, self.tracing.follows(number))
         except Exception:
@@ -357,7 +353,7 @@ class Marker:
         """For a process whose steps end in another; None: its kernels are not sampled."""
         if self._environ.get(kernel_switch.SAMPLED) != "sampled" or self.samples_kernels:
             return None
-        return kernel_switch.TimedSwitch(self._print, self._noting)
+        return kernel_switch.TimedSwitch(self._output.write, self._noting)
 
     def _can_sample(self, number: int) -> bool:
         """Whether libraries that print every kernel can be switched after all; their first one tells that."""
@@ -394,36 +390,5 @@ class Marker:
     def note(self) -> None:
         """Print that a step may begin or end here, if the wrapper wants such notes in the output."""
         # MKL's verbose lines carry no time; between two notes the wrapper knows their step all the same.
-        if self._stdout and self._noting[0] and not self.samples_kernels:
-            self._print(b"roofline_verbose,mark,%d\n" % time.time_ns())
-
-    def _print(self, line: bytes) -> bool:
-        """Write a line to the output, if that still goes to the wrapper; False: it was not written."""
-        try:
-            # A flag of the open file shows it soonest.
-            ours = fcntl is not None and fcntl(1, F_GETSIG) == STREAM_SIGNAL
-            if not ours and self._stdout:
-                status = os.fstat(1)
-                ours = "%d:%d" % (status.st_dev, status.st_ino) == self._stdout
-            if ours:
-                os.write(1, line)
-            return ours
-        except OSError:
-            raise_again()
-            self._stdout = ""
-            return False
-
-
-def _mapped_page(path: Optional[str]) -> Any:
-    """The bytes of the file at `path`, as they are whenever they are looked at; 1 where there is none."""
-    try:
-        import mmap
-
-        file = os.open(path or "", os.O_RDONLY)
-        try:
-            return mmap.mmap(file, 0, prot=mmap.PROT_READ)
-        finally:
-            os.close(file)
-    except Exception:
-        raise_again()
-        return b"\1" + NO_PAGE
+        if self._output.stdout and self._noting[0] and not self.samples_kernels:
+            self._output.write(b"roofline_verbose,mark,%d\n" % time.time_ns())

@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .signals import raise_again
 
@@ -56,7 +57,7 @@ _found: Dict[str, Optional[OnednnFlag]] = {}  # by path
 
 def flags() -> List[OnednnFlag]:
     """Those of the libraries that are loaded now. The first call for a library reads its table of symbols
-    (TensorFlow 2.15: 16 MB)."""
+    (TensorFlow 2.15: 16 MB, 15 ms; 0.1 s without numpy)."""
     try:
         regions = list(_regions())
     except OSError:
@@ -144,18 +145,27 @@ def _values(file: int, symbols_at: int, count: int, names_at: int) -> Iterator[i
     bytes_: Set[int] = set()  # addresses of variables of a single one
     end = symbols_at + count * _SYMBOL_BYTES
     for offset in range(symbols_at, end, _AT_ONCE):
-        words = memoryview(os.pread(file, min(_AT_ONCE, end - offset), offset)).cast("Q").tolist()
-        for at, size in enumerate(words[2::3]):
-            if size in (1, 4):
-                described, address = words[3 * at : 3 * at + 2]
-                if described >> 32 & 0xFFFF == _LOCAL_OBJECT:
-                    if size == 4:
-                        values[address] = described & 0xFFFFFFFF
-                    else:
-                        bytes_.add(address)
+        for described, address, size in _small(os.pread(file, min(_AT_ONCE, end - offset), offset)):
+            if described >> 32 & 0xFFFF == _LOCAL_OBJECT:
+                if size == TO_IS_READ:
+                    values[address] = described & 0xFFFFFFFF
+                else:
+                    bytes_.add(address)
     for address, name in values.items():
         if address + TO_IS_READ in bytes_ and _is(file, names_at + name, VALUE):
             yield address
+
+
+def _small(symbols: bytes) -> Iterable[Tuple[int, int, int]]:
+    """What describes it, address and size of those of 1 or 4 bytes."""
+    numpy = sys.modules.get("numpy")  # as TensorFlow has loaded it
+    if numpy is not None:
+        rows = numpy.frombuffer(symbols, "<u8").reshape(-1, 3)
+        found: Iterable[Tuple[int, int, int]] = rows[(rows[:, 2] == 1) | (rows[:, 2] == 4)].tolist()
+        return found
+    words = memoryview(symbols).cast("Q").tolist()
+    sizes = words[2::3]
+    return [(words[3 * at], words[3 * at + 1], size) for at, size in enumerate(sizes) if size in (1, 4)]
 
 
 def _is(file: int, offset: int, name: bytes) -> bool:

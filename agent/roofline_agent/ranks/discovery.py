@@ -25,22 +25,17 @@ from .candidates import (
     starters_of_launched,
     tools_beside,
 )
-from .claims import Claim, Claimed, moved_apart, rivals
+from .claims import Claimed
 from .environments import Environments
 from .identity import MAX_NAME, Identity, is_disabled, named_job
+from .known_claims import KnownClaims
 from .known_names import KnownNames
 from .names import job_of
 from .processes import Processes
+from .scanned import ScannedProcesses
 
-# A process is looked at again while young: between fork and exec it shows its parent's variables.
-YOUNG_SCANS = 4
-# A shell may set the variables itself and then become the training: all are looked at again now and then.
-LOOK_AGAIN_SCANS = 16
-# A rank that is started again may overlap with the process before for so long.
-SHARED_SCANS = 4
 MAX_GONE = 256
 MARKS = "marks"  # the framework of a process that is known to be a rank by its marks alone
-LIST_AGAIN_SCANS = 8  # though no new process seems to have begun
 
 
 class Discovery:
@@ -62,20 +57,12 @@ class Discovery:
         self._reader = CandidateReader(self.processes, self._environments, default_job, socket)
         self._names = KnownNames(self.processes, self._environments)
         self.new_names = self._names.new_names
-        self._scans = 0
-        self._newest: bytes | None = None  # process at the last listing
-        self._young: dict[int, int] = {}  # pid -> how often it was looked at
-        self._settled: set[int] = set()  # looked at often enough
-        self._of_kernel: set[int] = set()
+        self._scanned = ScannedProcesses(self.processes)
         self._candidates: dict[int, Candidate] = {}
-        self._claimed: dict[Claim, int] = {}  # since which scan
-        self._moved: dict[Claim, int] = {}  # of several processes that claim one rank
-        self._both_train: set[Claimed] = set()  # ranks of which several processes are seen to train
+        self._claims = KnownClaims()
         self.rivals: dict[int, Claimed] = {}  # pid -> the rank that it and another process claim
-        self._holders: dict[Claimed, int] = {}  # which of the rivals has sent the newest steps as this rank
         self._starters: set[int] = set()  # processes that are no ranks: they have started those that are
         self._training: set[int] = set()  # processes that have sent steps
-        self._began: set[int] = set()  # of these those that had not by the last update
         self._idle: set[int] = set()  # no ranks: they train nothing, and those do that they have started
         self._children: dict[int, Identity] = {}  # processes that are no ranks: a rank above gave them this
         self._left: list[Rank] = []  # what processes were taken for before it was known which rank they are
@@ -100,7 +87,7 @@ class Discovery:
 
     def scan(self) -> tuple[list[Rank], list[Rank]]:
         """Look again: (ranks that are new, ranks that have gone) since the last `changes`."""
-        self._scans += 1
+        self._scanned.scan += 1
         self.scan_young()
         return self.changes()
 
@@ -126,44 +113,26 @@ class Discovery:
             if status is None or status.start_ticks != candidate.start_ticks:
                 self._forget([pid])
         new = self._new_pids()
-        # Launchers always, processes that carry no identity now and then, ranks never.
-        turn = -self._scans % LOOK_AGAIN_SCANS
-        due = [p for p in self._settled if p % LOOK_AGAIN_SCANS == turn and p not in self._candidates]
-        due += [c.pid for c in self._candidates.values() if c.launcher and c.pid in self._settled]
-        for pid in due:
+        for pid in self._scanned.due(self._candidates):
             self._look(pid)
-        for pid in (*self._young, *new):
-            looks = self._young.get(pid, 0) + 1
-            if looks == 1 and (status := self.processes.status(pid)) is not None and status.of_kernel:
-                self._of_kernel.add(pid)
-                continue
-            if looks < YOUNG_SCANS:
-                self._young[pid] = looks
-            else:
-                self._settle(pid)
+        for pid in self._scanned.young(new):
             self._look(pid)
         self._update()
 
     def _new_pids(self) -> set[int]:
         """Processes that were not there at the last listing; those that have gone are forgotten."""
-        newest = self.processes.newest()
-        # Listed now and then even so: a pid may be used again, and a process that has gone must not stay.
-        if newest is not None and newest == self._newest and self._scans % LIST_AGAIN_SCANS:
+        pids = self._scanned.listed()
+        if pids is None:
             return set()
-        self._newest = newest
-        pids = self.processes.pids()
-        known = self._young.keys() | self._settled | self._of_kernel | self._candidates.keys()
-        self._forget(known - pids)
-        return pids - self._young.keys() - self._settled - self._of_kernel
+        self._forget((self._scanned.known() | self._candidates.keys()) - pids)
+        return pids - self._scanned.known()
 
     def _forget(self, pids: Iterable[int]) -> None:
         for pid in pids:
             rank = self._ranks.get(pid)
             if rank is not None and self._reported.get(pid) != rank:
                 self._begun_and_ended[rank] = self._names.known(pid).environ
-            self._young.pop(pid, None)
-            self._settled.discard(pid)
-            self._of_kernel.discard(pid)
+            self._scanned.forget(pid)
             self._candidates.pop(pid, None)
             self._starters.discard(pid)
             self._training.discard(pid)
@@ -172,10 +141,6 @@ class Discovery:
             self._environments.forget(pid)
             self._reader.forget(pid)
             self._names.forget(pid)
-
-    def _settle(self, pid: int) -> None:
-        self._young.pop(pid, None)
-        self._settled.add(pid)
 
     def look_at(self, pid: int) -> Rank | None:
         """The rank that process `pid` is or belongs to, looked up now; None if it is none."""
@@ -233,15 +198,16 @@ class Discovery:
         identity = Identity(job, role, index, 0, MARKS, environ.get(pods.POD, "")[:MAX_NAME])
         found = Candidate(pid, status.parent, status.start_ticks, uid, False, identity, named=True)
         self._candidates[pid] = found
-        self._settle(pid)
+        self._scanned.settle(pid)
         self._update()
         return self._ranks.get(pid)
 
     def trains(self, pid: int) -> Rank | None:
         """The rank that a process is which sends steps: a program that has only started it, and sends none
         itself, is not."""
-        self._began |= {pid} - self._training
-        self._training.add(pid)
+        if pid not in self._training:
+            self._training.add(pid)
+            self._claims.began(pid)
         self._idle.discard(pid)
         self._update()
         return self.look_at(pid)
@@ -267,7 +233,7 @@ class Discovery:
             self._reader.note_report(pid, status.start_ticks, variables)
             for one in self.processes.ancestry(pid):
                 self._look(one)
-            self._settle(pid)
+            self._scanned.settle(pid)
             self._update()
             after = self._ranks.get(pid)
             if before is not None and after is not None and before[:3] != after[:3]:
@@ -280,7 +246,7 @@ class Discovery:
 
     def holds(self, claimed: Claimed, pid: int) -> None:
         """A process sends steps as this rank, which others claim too: if one has to be another rank, they."""
-        self._holders[claimed] = pid
+        self._claims.holds(claimed, pid)
 
     def distinguish(self, claimed: Claimed, holder: int) -> None:
         """Several processes that claim this rank train at the same time: none follows on another. One that
@@ -288,9 +254,8 @@ class Discovery:
         self.holds(claimed, holder)
         rivals = [pid for pid, other in self.rivals.items() if other == claimed]
         self._forget([pid for pid in rivals if pid in self._ranks and not self.is_alive(self._ranks[pid])])
-        self._both_train.add(claimed)
+        self._claims.both_train(claimed)
         self._update()
-        self._both_train.discard(claimed)
 
     def take_left(self) -> list[Rank]:
         """What processes were taken for that have since the last call turned out to be another rank, or to be
@@ -308,7 +273,7 @@ class Discovery:
         found: dict[tuple[str, str, int], list[Rank]] = {}
         for pid, rank in self._ranks.items():
             found.setdefault(self._names.identity_of(self._candidates[pid])[:3], []).append(rank)
-        moved = {one.pid for one in self._moved}
+        moved = {one.pid for one in self._claims.moved}
         ordered = [
             sorted(ranks, key=lambda rank: (rank.pid in moved, rank.start_ns, rank.pid))
             for ranks in found.values()
@@ -329,24 +294,11 @@ class Discovery:
         self._left += [before[pid] for pid in new if pid in before]
         named = [one._replace(identity=self._names.identity_of(one)) for one in list(self._choose(below))]
         found = self._names.keep_users_apart(named)
-        claims = [one.claim for one in found]
-        self._claimed = {one: self._claimed.get(one, self._scans) for one in claims}
-        due = [
-            one
-            for one, since in self._claimed.items()
-            if self._scans - since >= SHARED_SCANS or one[2:5] in self._both_train
-        ]
-        moved = self._moved
-        self._moved = moved_apart(claims, moved, due, self._began, self._holders.values())
-        self._began.clear()
-        again = [one.pid for one in claims if one in moved and one not in self._moved]
-        self._left += [before[pid] for pid in again if pid in before]
-        apart = [before[one.pid] for one in self._moved if one not in moved and one.pid in before]
+        moves = self._claims.update([one.claim for one in found], self._scanned.scan)
+        self.rivals = self._claims.rivals
+        self._left += [before[pid] for pid in moves.back if pid in before]
+        apart = [before[pid] for pid in moves.apart if pid in before]
         self._moved_early += [rank for rank in apart if self._reported.get(rank.pid) != rank]
-        self.rivals = rivals(claims, self._moved)
-        if self._holders:
-            contested = set(self.rivals.values())
-            self._holders = {claimed: pid for claimed, pid in self._holders.items() if claimed in contested}
         self._ranks = self._names.without_floods({one.pid: self._rank_of(one) for one in found})
         for pid, rank in before.items():
             if pid not in self._ranks:
@@ -359,7 +311,7 @@ class Discovery:
         return Rank(
             job=identity.job,
             role=identity.role,
-            index=self._moved.get(one.claim, identity.index),
+            index=self._claims.moved.get(one.claim, identity.index),
             pid=one.pid,
             start_ns=self._start_ns(one.start_ticks),
             name=identity.name,

@@ -65,7 +65,7 @@ class OutputStream:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.source, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         if taken_out is not None:
-            # By this the hooks in the rank recognise the stream (hooks/marker.py); it has no other effect.
+            # By this the hooks in the rank recognise the stream (hooks/wrapper.py); it has no other effect.
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.child_end, fcntl.F_SETSIG, STREAM_SIGNAL)
         # When this much comes at once more is on its way, and a rest would hold the rank up.

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from ..counts import IngestCounts
 from ..records import DecodedBatch, memory_of, rows
-from ..store.intake.inbox import Entry
+from ..store.intake.entries import Entry
 from ..store.store import Store
 from .fair_queue import FairQueue
 from .large_batches import LargeBatches

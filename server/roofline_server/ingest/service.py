@@ -19,7 +19,8 @@ from ..errors import BadBatch, Unavailable
 from ..records import DecodedBatch, NodeKey
 from ..store.catalog.name_ids import MAX_BROUGHT, NameIds
 from ..store.catalog.runs import Unclear
-from ..store.intake.inbox import Entry, Known
+from ..store.intake.entries import Entry
+from ..store.intake.lineages import Known
 from ..store.store import Store
 from .addresses import address_of
 from .commands import Agents

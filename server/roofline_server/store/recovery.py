@@ -11,7 +11,8 @@ from ..records import DecodedBatch
 from .catalog.catalog import Catalog
 from .catalog.name_ids import NameIds
 from .identity import set_foreign_copy_apart
-from .intake.inbox import Entry, Inbox
+from .intake.entries import Entry
+from .intake.inbox import Inbox
 from .intake.lost import lost_batch
 from .intake.tail import Tail
 from .retention.apply import finish

@@ -29,7 +29,9 @@ from .catalog.owners import Owners
 from .catalog.process_lifetimes import ProcessLifetimes
 from .catalog.tags import Tags
 from .identity import CATALOG, agree, note_place
-from .intake.inbox import Entry, Inbox, Known
+from .intake.entries import Entry
+from .intake.inbox import Inbox
+from .intake.lineages import Known
 from .intake.tail import Tail
 from .later import refuse_later
 from .raw_data import RawData

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from roofline.answers.precisions import KNOWN
-from roofline_agent.by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
-from roofline_agent.by_shape.work import MASK_UNKNOWN
+from roofline_agent.by_shape.torch_arguments import Arguments
+from roofline_agent.by_shape.torch_operators import FORMULAS, why_unknown, work_of
+from roofline_agent.by_shape.work import MASK_UNKNOWN, OperatorWork
 
 
 def work(

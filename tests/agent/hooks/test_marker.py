@@ -118,7 +118,7 @@ def kernels_of(monkeypatch: pytest.MonkeyPatch, prints: list[bool]) -> tuple[Mar
         BORDER=3, said_by_training=lambda: False, send_mark=lambda *args: None, send_fact=lambda *fact: None
     )
     marker = Marker(step, environ={"ROOFLINE_KERNELS": "sampled", "ONEDNN_VERBOSE": "1"})
-    monkeypatch.setattr(marker, "_print", lambda line: printed.append(line) is None)
+    monkeypatch.setattr(marker._output, "write", lambda line: printed.append(line) is None)
     monkeypatch.setattr(marker_module.onednn_flag, "flags", lambda: [levels.append])
 
     def printing() -> list[Any]:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from roofline_agent.hooks import Marker, tracing
 from roofline_agent.hooks.kernel_switch import KernelSwitch
-from roofline_agent.hooks.tf.steps import Steps, TrainingCall
+from roofline_agent.hooks.tf.calls import TrainingCall
+from roofline_agent.hooks.tf.steps import Steps
 from roofline_agent.run.rank_page import RankPage
 from roofline_agent.traces.handing import parse_done
 

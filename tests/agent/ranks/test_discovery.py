@@ -15,20 +15,16 @@ import pytest
 from pytest import LogCaptureFixture
 from roofline_agent.ranks import known_names
 from roofline_agent.ranks.candidates import Candidate, is_child
-from roofline_agent.ranks.discovery import (
-    LIST_AGAIN_SCANS,
-    LOOK_AGAIN_SCANS,
-    SHARED_SCANS,
-    YOUNG_SCANS,
-    Discovery,
-)
+from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.environments import Environments
 from roofline_agent.ranks.identity import Identity, identify, may_name_a_rank
+from roofline_agent.ranks.known_claims import SHARED_SCANS
 from roofline_agent.ranks.known_names import MOST_OF_USER, KnownNames
 from roofline_agent.ranks.launchers import is_launcher
 from roofline_agent.ranks.names import user_of
 from roofline_agent.ranks.new_names import NewNames
 from roofline_agent.ranks.processes import Processes
+from roofline_agent.ranks.scanned import LIST_AGAIN_SCANS, LOOK_AGAIN_SCANS, YOUNG_SCANS
 from roofline_agent.records import Rank
 
 from tests.fakes import add_process, clean_environ, ended, wait_for

@@ -6,8 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from roofline_agent.ranks.discovery import LIST_AGAIN_SCANS, SHARED_SCANS, Discovery
+from roofline_agent.ranks.discovery import Discovery
 from roofline_agent.ranks.identity import Identity, identify, identify_from_inside, may_name_a_rank
+from roofline_agent.ranks.known_claims import SHARED_SCANS
+from roofline_agent.ranks.scanned import LIST_AGAIN_SCANS
 
 from tests.fakes import add_process
 

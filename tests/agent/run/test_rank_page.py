@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from roofline_agent.hooks import NOTES, Marker
 from roofline_agent.hooks.kernel_switch import FEWER_AT, OTHERS
-from roofline_agent.hooks.marker import _mapped_page
+from roofline_agent.hooks.wrapper import mapped_page
 from roofline_agent.run.output import OutputStream
 from roofline_agent.run.rank_page import ENOUGH, RankPage
 from roofline_agent.verbose import VerboseFilter
@@ -99,7 +99,7 @@ def test_wrapper_ends_the_notes_of_a_rank_without_mkl(tmp_path: Path) -> None:
 
 def test_hooks_read_what_the_agent_asks_for() -> None:
     page = RankPage()
-    asked = _mapped_page(page.environ[NOTES])
+    asked = mapped_page(page.environ[NOTES])
     for fewer in (4, 1):
         page.ask_for_fewer(fewer)
         assert OTHERS.unpack_from(asked, FEWER_AT) == (fewer,)

@@ -19,7 +19,7 @@ from roofline_server.ingest.machine import decode_machine
 from roofline_server.ingest.service import decode_entry
 from roofline_server.query.answers import Answers
 from roofline_server.records import NodeKey
-from roofline_server.store.intake.inbox import Entry
+from roofline_server.store.intake.entries import Entry
 from roofline_server.store.store import Store
 
 from tests.server.builders import batch, full_batch, machine, rank, training

@@ -13,7 +13,7 @@ from typing import Any, Hashable, Optional, Tuple
 
 from ..signals import raise_again
 from ..torch import module as torch_module
-from ..torch.batches import examples_in_call, shapes_in
+from ..torch.batch_sizes import examples_in_call, shapes_in
 from ..torch.recorder import Recorder
 
 MODULES = "torch.nn.modules.module"

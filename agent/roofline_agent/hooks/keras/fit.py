@@ -17,9 +17,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from .. import Marker
 from ..tf import between as tf_between
 from ..tf.accumulation import Accumulation
+from ..tf.calls import TrainingCall
 from ..tf.calm import CalmFunction
 from ..tf.iterators import Yields, yielded_by
-from ..tf.steps import TrainingCall, steps
+from ..tf.steps import steps
 from ..tf.training_function import MOST_KINDS, describe
 from ..tf.updates import UpdateCounter, UpdatesOfCalls, counters
 from .batches import BatchCut, cut_of
@@ -221,7 +222,7 @@ class _Fits:
 
     def ended(self, model: Any, call: TrainingCall) -> None:
         steps.ended(self._marker, model, call)
-        steps.measure(self._marker, call.end_ns)
+        steps.cost.over(self._marker, steps.number, call.end_ns)
 
     def were_called(self, model: Any, calls: List[TrainingCall], counts: List[Any]) -> None:
         """Calls of calm steps were noted, which are worked out now."""

@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 
 from .. import Marker
 from .accumulation import Accumulation
+from .calls import TrainingCall
 from .graph_contents import contents_of, outermost, traced
-from .steps import TrainingCall, steps
+from .steps import steps
 
 HELD = 16  # gradients without an update, after which training updates by hand
 CONTEXT, OPS = "tensorflow.python.eager.context", "tensorflow.python.framework.ops"
@@ -90,7 +91,7 @@ def patch_update(owner: Any, marker: Marker) -> None:
             end = _now()
             try:
                 eager_loop.updated(marker, self, begin, end)
-                steps.measure(marker, end)
+                steps.cost.over(marker, steps.number, end)
             except Exception:
                 marker.failed("tf_eager")
                 return result

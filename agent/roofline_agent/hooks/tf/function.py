@@ -16,9 +16,10 @@ from typing import Any, Callable, Iterator, Optional
 
 from .. import Marker
 from ..signals import raise_again
+from .calls import TrainingCall
 from .eager import BACKWARD, eager_loop
 from .graph_contents import ATTRIBUTE, GraphContents, contents_of, outermost, traced
-from .steps import TrainingCall, steps
+from .steps import steps
 from .training_function import TrainingFunction, UpdatingFunction
 from .updates import counters
 
@@ -38,6 +39,7 @@ def patch(module: Any, marker: Marker) -> None:
         _patch_tape(module, marker)
     else:
         _patch_function(module.Function, marker)
+        marker.look_for_switches()
 
 
 def _patch_function(function: Any, marker: Marker) -> None:
@@ -103,7 +105,7 @@ def _ended(
     """A call that trains ended, which is no calm step; the next ones may be."""
     steps.settle()  # before the function looks at the counter of its updates
     steps.ended(marker, function, call(begin, end, arguments))
-    steps.measure(marker, end)
+    steps.cost.over(marker, steps.number, end)
     training = function._roofline_training
     if isinstance(training, TrainingFunction):
         steps.calm_down(marker, training, None)
@@ -190,8 +192,8 @@ def _gradient_taken(
         end = _now()
         call = TrainingCall(begin, end, None, BACKWARD, thread.tape_ns, signature=("by hand", id(first)))
         eager_loop.gradient(marker, first, call, bool(counters.alive()))
-        if steps.measuring:
-            steps.spent(end)
+        if steps.cost.measuring:
+            steps.cost.spent(end)
 
 
 def _variables(sources: Any) -> Iterator[Any]:

@@ -56,8 +56,8 @@ def _patch(iterator: Any, name: str, module: Any, marker: Marker) -> None:
         try:
             size, key = describe(batch if type(batch) is tuple else (batch,))
             steps.took(self, size, begin, end, None if UNKNOWN in key else key)
-            if steps.measuring:
-                steps.spent(end)
+            if steps.cost.measuring:
+                steps.cost.spent(end)
         except Exception:
             marker.failed("tf_input")
         return batch

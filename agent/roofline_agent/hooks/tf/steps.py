@@ -12,35 +12,24 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Hashable, List, Optional, Sequence, Tuple
 
 from .. import Marker
 from ..marker import SHORT_NS
+from .calls import TrainingCall, alike
 from .calm import Batch, CalmCalls, CalmFunction
+from .cost import COST_FROM, StepCost
+from .layouts import StepLayouts
 from .leader import Leader
 from .parts import Phase, borders, cut, share, uncovered
 
 MAX_SPANS, ROOM = 128, 32  # kept of one step, and where the last is something else
-MOST_ALIKE, MOST_LAYOUTS = 8, 64  # phases of a step, and kinds of steps, that have a layout
+MOST_ALIKE = 8  # phases of a step that has a layout
 MOST_BETWEEN = 64  # stretches between two steps that are kept
 INPUT = "phase.input"
 FROM_CALLS = "calls of up to %d updates: each is an equal part of its call, its own time is not known"
-COST_EVERY, COST_FROM = 32, 32  # of the steps, after the first ones, the time in these hooks is measured
 
 _now = time.monotonic_ns
-
-
-class TrainingCall(NamedTuple):
-    """A call that trains something ended."""
-
-    begin_ns: int
-    end_ns: int
-    examples: Optional[int] = None  # None: unknown from the call
-    phase: str = "phase.call"
-    since_ns: Optional[int] = None  # when the step began at the latest, if nothing earlier is known of it
-    updates: int = 1  # that the call made; 0: its time belongs to the step of a later call
-    signature: Hashable = None  # what is the same for calls that do the same work; None: not known
-    only_updates: bool = False  # with gradients that calls with 0 updates have taken
 
 
 class _Taken:
@@ -62,8 +51,7 @@ class Steps:
         self.quiet = 0  # above 0 while another hook marks what runs now
         self.away = 0  # above 0 while it evaluates or writes a checkpoint
         self.coordinated = False  # a chief: its workers' steps are marked where their closures end
-        self.measuring = False  # the time that the hooks take in this step
-        self._number = -1
+        self.number = -1  # of the last step
         self._ended_ns: Optional[int] = None  # of the last step
         self._detached = True  # the next step begins with its own input or call
         self._between: List[Tuple[str, int, int]] = []  # kind, begin and end of what lay there since
@@ -71,13 +59,12 @@ class Steps:
         self._taken: Dict[int, _Taken] = {}  # by iterator, since the last step
         self._usual: FrozenSet[int] = frozenset()  # iterators that the last step took from
         self._leader = Leader()
-        self._layouts: Dict[Hashable, Any] = {}  # by names of phases and `like`, of steps that are alike
+        self._layouts = StepLayouts()
         # Examples and signatures of the calls of this step that made no update.
         self._carried: List[Tuple[Optional[int], Hashable]] = []
         self.updates_elsewhere = 0  # by calls that only update
         self._each = 1  # the most updates that a call has made
-        self._spent_ns = 0  # in this step, if it is measured
-        self._all_spent_ns, self._measured = 0, 0  # in the steps that those measured stand for
+        self.cost = StepCost()
         self.calm = CalmCalls()
         self._noting_ns = self._input_ns = 0  # what it takes to note a call and a batch, once that is known
         self._short = False  # the last step was short, and sent by a layout
@@ -96,8 +83,8 @@ class Steps:
         if many:
             begin, marker = _now(), self.calm.marker
             self.calm.work_out()
-            if marker is not None and self._number >= COST_FROM:
-                self._cost(marker, self._noting_ns + self._input_ns + (_now() - begin) // many, many)
+            if marker is not None and self.number >= COST_FROM:
+                self.cost.add(marker, self._noting_ns + self._input_ns + (_now() - begin) // many, many)
         elif self.calm.function is not None:
             self.calm.stop()
         for one in batches:  # behind the last call that was noted
@@ -116,8 +103,8 @@ class Steps:
             return
         if self._may_defer is None:
             self._may_defer = marker.defers(self.settle)
-        if self._may_defer and self.calm.begin(marker, self._number, self._ended_ns, function, iterator):
-            self.measuring, self._input_ns = False, 0
+        if self._may_defer and self.calm.begin(marker, self.number, self._ended_ns, function, iterator):
+            self.cost.measuring, self._input_ns = False, 0
 
     def calm_border(self, now: int) -> None:
         """A call of a calm step was noted, which ended at `now`: there may be more to do."""
@@ -126,7 +113,7 @@ class Steps:
         if marker is None:
             return
         try:
-            if calm.border(self._number + len(calm.log)):
+            if calm.border(self.number + len(calm.log)):
                 self._noting_ns = _now() - now
                 self.settle()
                 self.calm_down(marker, function, iterator)
@@ -247,7 +234,7 @@ class Steps:
         if call.updates < 1:
             self._carry(marker, call)
             return
-        counts = over(self._number + call.updates, call.end_ns)
+        counts = over(self.number + call.updates, call.end_ns)
         if led and self._send_alike(marker, call, counts):
             return
         before, first = self._ended_ns, self._begin(marker, call)
@@ -260,11 +247,11 @@ class Steps:
             self._each = call.updates
             marker.fact("steps.from", FROM_CALLS % call.updates)
         if call.updates == 1:
-            self._number += 1
+            self.number += 1
             if counts is not None and first == before:
                 phases += counts.spans()
             marker.spans(phases)
-            marker.window(self._number, first, call.end_ns, examples, like=like)
+            marker.window(self.number, first, call.end_ns, examples, like=like)
         else:
             self._send_parts(marker, borders(first, call.end_ns, call.updates), phases, examples, like)
 
@@ -338,10 +325,10 @@ class Steps:
         count, more = len(at) - 1, marker.more
         pieces = cut(phases, at)
         for part in range(count):
-            self._number += 1
+            self.number += 1
             marker.more = more or part + 1 < count
             marker.spans(pieces[part])
-            marker.window(self._number, at[part], at[part + 1], share(examples, count, part), like=like)
+            marker.window(self.number, at[part], at[part + 1], share(examples, count, part), like=like)
         marker.more = more
 
     def _send_alike(self, marker: Marker, call: TrainingCall, counts: Any) -> bool:
@@ -362,12 +349,12 @@ class Steps:
         examples = self._examples(call.examples)
         like = self._like(marker, call, examples)
         names.append(call.phase)
-        layout = self._layout_of(marker, names, like, counts)
+        layout = self._layouts.of(marker, names, like, counts)
         if counts is not None:
             times[-1:] = [*counts.counts, end_ns]
-        if not layout or not marker.send_layout(layout, self._number + 1, examples, times):
+        if not layout or not marker.send_layout(layout, self.number + 1, examples, times):
             return False
-        self._number += 1
+        self.number += 1
         self._short = end_ns - first < SHORT_NS
         self._plain = self._short and not phases
         if self._taken:
@@ -388,23 +375,13 @@ class Steps:
         if any(not before <= begin < end for before, begin, end in times):
             return False
         like = self._like(marker, call, call.examples)
-        layout = self._layout_of(marker, [call.phase], like, None)
-        if not layout or not marker.send_layouts(layout, self._number + 1, call.examples, times):
+        layout = self._layouts.of(marker, [call.phase], like, None)
+        if not layout or not marker.send_layouts(layout, self.number + 1, call.examples, times):
             return False
-        self._number += len(calls)
+        self.number += len(calls)
         self._ended_ns = ends[-1]
         self._short = self._plain = ends[-1] - begins[-1] < SHORT_NS
         return True
-
-    def _layout_of(self, marker: Marker, names: List[str], like: int, counts: Any) -> Any:
-        """For steps with these phases; False where there is none."""
-        key = (*names, like) if counts is None else (*names, like, counts.names)
-        layout = self._layouts.get(key)
-        if layout is None:
-            if len(self._layouts) >= MOST_LAYOUTS:
-                self._layouts.clear()
-            layout = self._layouts[key] = _layout(marker, names, like, counts) or False
-        return layout
 
     def _note_call(self, phase: str, begin_ns: int, end_ns: int) -> None:
         # Input taken during the call has its own place; the call is what lies around it.
@@ -415,44 +392,6 @@ class Steps:
             begin_ns = max(begin_ns, one[2])
         if end_ns > begin_ns:
             self.note(phase, begin_ns, end_ns)
-
-    def spent(self, since_ns: int) -> None:
-        """A hook has run since then, in a step that is measured."""
-        self._spent_ns += _now() - since_ns
-
-    def measure(self, marker: Marker, since_ns: int) -> None:
-        """The hook of a call that made a step ran since then; report the mean time in hooks now and then."""
-        if self.measuring:
-            self._cost(marker, _now() - since_ns, COST_EVERY)
-        self.measuring = self._number >= COST_FROM and self._number % COST_EVERY == 0
-
-    def _cost(self, marker: Marker, spent_ns: int, steps: int) -> None:
-        """The hooks took so much more in a step, which is over and stands for so many."""
-        self._all_spent_ns += (self._spent_ns + spent_ns) * steps
-        self._spent_ns, before = 0, self._measured
-        self._measured += steps
-        if before.bit_length() < self._measured.bit_length():  # each time that they are twice as many
-            marker.fact("cost.hooks_ns", self._all_spent_ns // self._measured)
-
-
-def alike(calls: List[TrainingCall], counts: List[Any], first: int) -> int:
-    """How many calls from that one on differ in their times only, and nothing is known of their thread."""
-    like, at = calls[first][2:], first
-    while at < len(calls) and counts[at] is None and calls[at][2:] == like:
-        at += 1
-    return at - first
-
-
-def _layout(marker: Marker, names: List[str], like: int, counts: Any) -> Any:
-    """Of a step with these phases. Its times: its begin, begin and end of each phase but the last end, counts
-    of its thread, and its end, which is that of the last phase."""
-    more = () if counts is None else counts.names
-    last = 2 * len(names)
-    end = last + len(more)
-    places = (0, end, *range(1, last), end, *(0, end) * len(more))
-    if counts is None:
-        return marker.layout(2, names, places, like)
-    return marker.layout(2, [*names, *more], places, like, range(last, end))
 
 
 steps = Steps()

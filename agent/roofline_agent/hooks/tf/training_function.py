@@ -11,11 +11,12 @@ from typing import Any, Dict, FrozenSet, Hashable, List, NamedTuple, Optional, T
 from .. import Marker
 from ..signals import raise_again
 from .accumulation import Accumulation
+from .calls import TrainingCall
 from .calm import NEVER, CalmCalls, CalmFunction
 from .eager import OPTIMIZER
 from .graph_contents import GraphContents, contents_of
 from .iterators import Yields, weakly
-from .steps import TrainingCall, steps
+from .steps import steps
 from .updates import UpdatesElsewhere, UpdatesOfCalls, counters
 
 EAGER = "EagerTensor"

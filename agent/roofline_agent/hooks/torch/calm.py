@@ -125,8 +125,8 @@ class CalmSteps:
 
 
 def work_out(record: Any, log: List[Any]) -> None:
-    """log: what and when, in order; of a fetch also its end, its queue and its sizes (batches.py), of an
-    update perhaps what its thread had in the step."""
+    """log: what and when, in order; of a fetch also its end, its queue and its sizes (batch_sizes.py), of
+    an update perhaps what its thread had in the step."""
     at = 0
     while at < len(log):
         plain = plain_steps(log, at, record.sizes.known)

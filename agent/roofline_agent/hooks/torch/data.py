@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from .. import Marker
 from ..signals import raise_again
-from .batches import shape_of
+from .batch_sizes import shape_of
 from .between_steps import EVALUATION
 from .calm import work_out
 from .phases import FETCHED, INPUT, INPUTS

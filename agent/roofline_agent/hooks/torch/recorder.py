@@ -13,7 +13,8 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from .. import Marker
-from .batches import Batches, BatchSizes
+from .batch_sizes import BatchSizes
+from .batches import Batches
 from .between_steps import EVALUATION
 from .borders import Borders
 from .by_hand import SEEN_BY, ByHand

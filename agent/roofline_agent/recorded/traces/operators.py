@@ -11,7 +11,9 @@ from array import array
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...by_shape.torch_operators import FORMULAS, Arguments, OperatorWork, why_unknown, work_of
+from ...by_shape.torch_arguments import Arguments
+from ...by_shape.torch_operators import FORMULAS, why_unknown, work_of
+from ...by_shape.work import OperatorWork
 from ..collector import MAX_KERNELS, OTHERS, Collector, RecordLog
 from ..recording import Launch
 from .layers import TracedLayers

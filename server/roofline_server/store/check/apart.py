@@ -14,7 +14,8 @@ from ...records import NodeKey
 from ..catalog.catalog import Catalog
 from ..catalog.clocks import ClockRegistry, moment
 from ..catalog.name_ids import NameIds
-from ..intake.inbox import Entry, Inbox
+from ..intake.entries import Entry
+from ..intake.inbox import Inbox
 from .findings import Repaired
 
 # By how much a batch may have come after its end, and before it as far as is known, for a clock to be that of

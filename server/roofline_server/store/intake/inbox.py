@@ -12,14 +12,14 @@ import logging
 import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import __version__
-from .sequences import Checksums, Numbers, gaps_text, parse_gaps
+from .entries import DamagedRow, Entry, checked, checksum, damaged_row
+from .lineages import Known, Lineages
+from .sequences import Numbers, gaps_text, parse_gaps
 
 log = logging.getLogger(__name__)
 
@@ -76,43 +76,6 @@ PAGE_BYTES, LOG_BYTES, LONGEST_LOG = 4096, 2 << 20, 64 << 20
 # Of the file, in "about"; earlier ones have none. Raise it where an earlier release would misread it.
 FORMAT = 1
 MAX_SEQUENCE = 2**53  # larger ones, which servers once took, are not believed
-MAX_LINEAGES = 64  # of an agent that are remembered; each of its processes begins one
-
-
-class Known(Enum):
-    """What the inbox says of a batch that comes."""
-
-    NEW = "no batch with its number was kept"
-    KEPT = "it was kept"
-    TAKEN = "another batch with its number was kept"
-
-
-class Entry(NamedTuple):
-    """A batch on its way in. `id` is 0 until it is stored."""
-
-    id: int
-    agent: str
-    sequence: int
-    node: int
-    received_ns: int
-    data: bytes
-    lineage: str = ""
-
-
-class DamagedRow(NamedTuple):
-    """A row that was set apart. Of one that is not as it was written, any of what it says may be wrong."""
-
-    id: int
-    agent: str
-    sequence: int
-    node: int
-    is_sound: bool = False  # it is as it was written, but the catalog did not know its node
-
-
-def checksum(entry: Entry) -> int:
-    """CRC-32 of all that a row says but its id."""
-    row = f"{entry.agent} {entry.sequence} {entry.node} {entry.received_ns} {entry.lineage} "
-    return zlib.crc32(entry.data or b"", zlib.crc32(row.encode("utf-8", "surrogateescape")))
 
 
 class Inbox:
@@ -141,19 +104,18 @@ class Inbox:
         self._note_format()
         self._checkpoints: sqlite3.Connection | None = None
         self._checkpointing, self._is_closed = threading.Lock(), False
-        self._numbers: dict[str, dict[str, Numbers]] = {}  # agent -> lineage, the one used last at the end
-        self._checksums: dict[tuple[str, str], Checksums] = {}
+        self._lineages = Lineages()
         rows = self._db.execute(
             "select agent, lineage, sequence, gaps, forgotten from acked where sequence < ? order by used_ns",
             (MAX_SEQUENCE,),
         )
         for agent, lineage, sequence, gaps, forgotten in rows:
-            self._numbers.setdefault(agent, {})[lineage] = Numbers(sequence, parse_gaps(gaps), forgotten)
+            self._lineages.use(agent, lineage, Numbers(sequence, parse_gaps(gaps), forgotten))
         for agent, lineage, sequence, data in self._db.execute(
             "select agent, lineage, sequence, data from batch order by id"
         ):
             if isinstance(sequence, int) and isinstance(data, bytes):  # else it is damaged
-                self._remember(agent, lineage, sequence, data)
+                self._lineages.remember(agent, lineage, sequence, data)
 
     def _note_format(self) -> None:
         """What a later release, or this one, can tell an earlier one by."""
@@ -163,21 +125,11 @@ class Inbox:
 
     def acked(self, agent: str, lineage: str = "") -> int:
         """Highest durable sequence of a lineage of an agent; 0 when it is unknown."""
-        return self._of(agent, lineage).highest
+        return self._lineages.of(agent, lineage).highest
 
     def known(self, entry: Entry) -> Known:
         """Whether this very batch was kept, as far as is known."""
-        numbers = self._of(entry.agent, entry.lineage)
-        if not numbers.has(entry.sequence):
-            return Known.NEW
-        checksums = self._checksums.get((entry.agent, entry.lineage))
-        crc = checksums.of(entry.sequence) if checksums else None
-        if crc is not None:
-            return Known.KEPT if crc == zlib.crc32(entry.data) else Known.TAKEN
-        # A lineage has one writer, so its number stands for the batch. Without one an agent sends nothing
-        # again that it was told the server has: whoever does starts counting again.
-        sure = entry.lineage and entry.sequence > numbers.forgotten
-        return Known.KEPT if sure else Known.TAKEN
+        return self._lineages.known(entry)
 
     def commit(self, entries: Iterable[Entry]) -> list[Entry]:
         """Store what is new, durably, in one transaction; returns it with ids. Raises sqlite3.Error whole."""
@@ -189,7 +141,7 @@ class Inbox:
                 last_id = self._last_id()
                 for entry in entries:
                     key = entry.agent, entry.lineage
-                    numbers = after.get(key) or self._of(*key)
+                    numbers = after.get(key) or self._lineages.of(*key)
                     if numbers.has(entry.sequence):
                         continue
                     after[key] = numbers.with_kept(entry.sequence)
@@ -203,7 +155,7 @@ class Inbox:
                         for key, n in after.items()
                     ],
                 )
-                unused = self._unused(after)
+                unused = self._lineages.unused(after)
                 self._db.executemany("delete from acked where agent = ? and lineage = ?", unused)
                 self._db.execute("commit")
             except BaseException:
@@ -211,14 +163,11 @@ class Inbox:
                     self._db.execute("rollback")
                 raise
             for key in unused:
-                self._numbers[key[0]].pop(key[1], None)
-                self._checksums.pop(key, None)
-            for (agent, lineage), numbers in after.items():
-                lineages = self._numbers.setdefault(agent, {})
-                lineages.pop(lineage, None)
-                lineages[lineage] = numbers
+                self._lineages.forget(*key)
+            for key, numbers in after.items():
+                self._lineages.use(*key, numbers)
             for entry in stored:
-                self._remember(entry.agent, entry.lineage, entry.sequence, entry.data)
+                self._lineages.remember(entry.agent, entry.lineage, entry.sequence, entry.data)
                 self._logged += len(entry.data) + PAGE_BYTES
             return stored
 
@@ -243,27 +192,6 @@ class Inbox:
             row = f"({', '.join('?' * len(some[0]))})"
             values = [value for one in some for value in one]
             self._db.execute(f"{into} values {', '.join([row] * len(some))}", values)
-
-    def _of(self, agent: str, lineage: str) -> Numbers:
-        return self._numbers.get(agent, {}).get(lineage) or Numbers()
-
-    def _unused(self, after: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The lineages that have no room any more once these are used: those used longest ago."""
-        new: dict[str, set[str]] = {}
-        for agent, lineage in after:
-            new.setdefault(agent, set()).add(lineage)
-        found = []
-        for agent, lineages in new.items():
-            others = [one for one in self._numbers.get(agent, {}) if one and one not in lineages]
-            over = len(others) + len(lineages - {""}) - MAX_LINEAGES
-            found += [(agent, one) for one in others[: max(0, over)]]
-        return found
-
-    def _remember(self, agent: str, lineage: str, sequence: int, data: bytes) -> None:
-        checksums = self._checksums.get((agent, lineage))
-        if checksums is None:
-            checksums = self._checksums[agent, lineage] = Checksums()
-        checksums.add(sequence, zlib.crc32(data))
 
     def last_id(self) -> int:
         """The highest id that was ever given; 0: none was."""
@@ -302,12 +230,7 @@ class Inbox:
             with self._lock:
                 page = self._db.execute(query, (last_id, PAGE)).fetchall()
             for *said, crc32 in page:
-                entry = Entry(*said)
-                if _is_possible(entry):
-                    yield entry, crc32 is None or checksum(entry) == crc32
-                else:
-                    sequence, node, received_ns = map(_number, entry[2:5])
-                    yield Entry(entry.id, str(entry.agent), sequence, node, received_ns, b""), False
+                yield checked(Entry(*said), crc32)
             if len(page) < PAGE:
                 return
             last_id = page[-1][0]
@@ -323,13 +246,13 @@ class Inbox:
         """The damaged rows that were set apart."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
-        return [_set_apart(Entry(*said), crc32) for *said, crc32 in found]
+        return [damaged_row(Entry(*said), crc32) for *said, crc32 in found]
 
     def sound_apart(self) -> list[Entry]:
         """The rows that were set apart and are as they were written."""
         with self._lock:
             found = self._db.execute(f"select {_COLUMNS} from damaged order by id").fetchall()
-        return [Entry(*said) for *said, crc32 in found if _set_apart(Entry(*said), crc32).is_sound]
+        return [Entry(*said) for *said, crc32 in found if damaged_row(Entry(*said), crc32).is_sound]
 
     def put_back(self, entries: Sequence[Entry]) -> None:
         """Have these, which were set apart, as new ones; their numbers are known already."""
@@ -385,19 +308,3 @@ class Inbox:
             if self._checkpoints is not None:
                 self._checkpoints.close()
             self._db.close()
-
-
-def _is_possible(entry: Entry) -> bool:
-    """Whether its fields have their types: a damaged row can hold anything."""
-    numbers = (entry.sequence, entry.node, entry.received_ns)
-    texts = isinstance(entry.agent, str) and isinstance(entry.data, bytes)
-    return texts and all(isinstance(number, int) for number in numbers)
-
-
-def _set_apart(entry: Entry, crc32: int | None) -> DamagedRow:
-    is_sound = crc32 is not None and _is_possible(entry) and checksum(entry) == crc32
-    return DamagedRow(entry.id, str(entry.agent), _number(entry.sequence), _number(entry.node), is_sound)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...records import DecodedBatch, Frame, Incarnation, Lifetime, RankKey, memory_of
 from ..catalog.process_lifetimes import ProcessLifetimes
-from .inbox import Entry
+from .entries import Entry
 
 
 class TailBatch(NamedTuple):

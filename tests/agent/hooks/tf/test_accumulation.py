@@ -6,8 +6,9 @@ from types import SimpleNamespace as Made
 
 import pytest
 from roofline_agent.hooks.tf.accumulation import Accumulation
+from roofline_agent.hooks.tf.calls import TrainingCall
 from roofline_agent.hooks.tf.eager import EagerLoop
-from roofline_agent.hooks.tf.steps import TrainingCall, steps
+from roofline_agent.hooks.tf.steps import steps
 
 
 class Optimizer:

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from roofline_agent.hooks.keras import fit as keras_fit
 from roofline_agent.hooks.marker import NoAccount
 from roofline_agent.hooks.tf import between as tf_between
+from roofline_agent.hooks.tf import cost as tf_cost
 from roofline_agent.hooks.tf import eager as tf_eager
 from roofline_agent.hooks.tf import steps as tf_steps
+from roofline_agent.hooks.tf.calls import TrainingCall
 from roofline_agent.hooks.tf.steps import Steps
 
 from .doubles import MS, AtOnceMarker, DeferringMarker, OneInFour, assert_alike
@@ -94,7 +96,7 @@ class Training:
     @contextmanager
     def patched(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (keras_fit, tf_between, tf_steps):
+            for module in (keras_fit, tf_between, tf_cost, tf_steps):
                 patch.setattr(module, "_now", lambda: self.now)
             for module in (keras_fit, tf_between, tf_eager):
                 patch.setattr(module, "steps", self.steps)
@@ -167,7 +169,7 @@ class Training:
         self.steps.exhausted(self.marker, self.now)
 
     def by_hand(self) -> None:
-        call = tf_steps.TrainingCall(self.now, self.now + 1000, None, "phase.backward")
+        call = TrainingCall(self.now, self.now + 1000, None, "phase.backward")
         tf_eager.EagerLoop().gradient(self.marker, self.model, call, may_update=True)
 
     def another_batch(self) -> None:

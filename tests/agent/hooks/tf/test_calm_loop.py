@@ -14,12 +14,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from roofline_agent.hooks.marker import NoAccount
+from roofline_agent.hooks.tf import cost as tf_cost
 from roofline_agent.hooks.tf import eager as tf_eager
 from roofline_agent.hooks.tf import function as tf_function
 from roofline_agent.hooks.tf import graph_contents, training_function
 from roofline_agent.hooks.tf import input as tf_input
 from roofline_agent.hooks.tf import steps as tf_steps
 from roofline_agent.hooks.tf import updates as tf_updates
+from roofline_agent.hooks.tf.calls import TrainingCall
 from roofline_agent.hooks.tf.calm import MOST_INPUTS
 from roofline_agent.hooks.tf.steps import Steps
 
@@ -76,7 +78,7 @@ class Loop:
     @contextmanager
     def patched(self) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (tf_function, tf_input, tf_steps, tf_updates):
+            for module in (tf_function, tf_input, tf_cost, tf_steps, tf_updates):
                 patch.setattr(module, "_now", lambda: self.now)
             for module in (tf_function, tf_input, tf_eager, tf_updates, training_function):
                 patch.setattr(module, "steps", self.steps)
@@ -199,7 +201,7 @@ class Loop:
         self.step()
 
     def by_hand(self) -> None:
-        call = tf_steps.TrainingCall(self.now, self.now + 1000, None, "phase.backward")
+        call = TrainingCall(self.now, self.now + 1000, None, "phase.backward")
         tf_eager.EagerLoop().gradient(self.marker, self.train, call, may_update=True)
 
 

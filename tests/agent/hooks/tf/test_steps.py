@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from roofline_agent.hooks.tf.calls import TrainingCall
 from roofline_agent.hooks.tf.leader import PATIENCE
-from roofline_agent.hooks.tf.steps import Steps, TrainingCall
+from roofline_agent.hooks.tf.steps import Steps
 
 from .doubles import LayoutMarker, WindowMarker
 

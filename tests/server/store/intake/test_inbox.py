@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from roofline_server.store.intake import inbox as module
-from roofline_server.store.intake.inbox import Entry, Inbox, Known
+from roofline_server.store.intake import lineages
+from roofline_server.store.intake.entries import Entry
+from roofline_server.store.intake.inbox import Inbox
+from roofline_server.store.intake.lineages import Known
 
 from ...builders import connections
 
@@ -292,7 +295,7 @@ def test_batch_without_a_lineage_that_cannot_be_compared_is_not_taken_for_kept(t
 
 
 def test_lineages_used_longest_ago_are_forgotten(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_LINEAGES", 2)
+    monkeypatch.setattr(lineages, "MAX_LINEAGES", 2)
     inbox.commit([entry(1), entry(1, "other", lineage="x")])
     for lineage in "xyxz":
         inbox.commit([entry(inbox.acked("a", lineage) + 1, lineage=lineage)])

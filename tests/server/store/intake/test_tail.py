@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from roofline_server.records import NODE_JOB, DecodedBatch, Frame
 from roofline_server.store.catalog.process_lifetimes import ProcessLifetimes
-from roofline_server.store.intake.inbox import Entry
+from roofline_server.store.intake.entries import Entry
 from roofline_server.store.intake.tail import Tail
 
 
