@@ -46,6 +46,26 @@ def test_scripts_succeed_where_nothing_is_installed(node: Node, script: str) -> 
     node.run(script, SLURM_NODELIST="n1", SLURMD_NODENAME="n1")
 
 
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("echo no agent >&2; exit 0", "no agent"),
+        ("exit 1", "ended with 1: how job 7 ended may not be recorded"),
+        (None, "ended with 127"),
+    ],
+)
+def test_what_fails_in_the_epilog_is_in_the_nodes_log(node: Node, agent: str | None, words: str) -> None:
+    log = node.folder / "log"
+    programs = {"opt/bin/roofline-agent": agent, "bin/logger": f'echo "$@" > {log}; cat >> {log}'}
+    for name, text in programs.items():
+        if text is not None:
+            (node.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (node.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (node.folder / name).chmod(0o755)
+    node.run("epilog.sh", SLURMD_NODENAME="n1", PATH=f"{node.folder}/bin:/usr/bin:/bin")
+    assert log.read_text().startswith("-t roofline-epilog\n") and words in log.read_text()
+
+
 def test_epilogs_agent_looks_for_scontrol_where_its_shell_does(node: Node) -> None:
     """Slurm gives an epilog no PATH."""
     agent = node.folder / "opt/bin/roofline-agent"

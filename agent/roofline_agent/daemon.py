@@ -196,7 +196,10 @@ class Daemon:
         self._sampler.wait(ROWS_S)
         samples, failures = self._sampler.take()
         # Who is in a batch was alive at its end, so that whoever starts after it is seen to be another run.
-        self._report(*self._discovery.changes(), end)
+        started, gone = self._discovery.changes()
+        self._report(started, gone, end)
+        if gone:  # what they sent last may have come only now, and their end says which step that was
+            self._receiver.receive()
         received = self._receiver.take(end)
         ended, self._receiver.ended = self._receiver.ended, []
         self._events += self._rank_events.at_close(ended, end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import queue
 import re
@@ -26,6 +26,7 @@ from roofline.joining import (
     replace_access,
     speaks_tls,
 )
+from roofline.texts import utc
 
 from .address import DEFAULT_SERVER, known_servers
 from .errors import ClientError, NotFound, Refused, Unreachable
@@ -41,6 +42,9 @@ HEALTH_S = 2.0
 _NO_ANSWER = ("handshaker shutdown", "Endpoint closing")
 
 NO_ACCESS = Access("", "")  # of who must not use what this user has
+
+log = logging.getLogger(__name__)  # a program that sets up no logging has it on stderr
+_warned: set[str] = set()  # servers of which it was said that the certificate was not renewed
 
 
 class Channel:
@@ -171,9 +175,22 @@ def _in_time(server: str, access: Access | None) -> Access | None:
     the old one may do yet."""
     if access is None or not access.is_due(time.time()):
         return access
-    with contextlib.suppress(CannotJoin):
+    ends = access.ends
+    try:
         access = renewed(grpc, server, access)
         replace_access(client_file(os.environ), server, access)
+    except CannotJoin as error:
+        if time.time() < ends and server not in _warned:  # later a question says what to do
+            _warned.add(server)
+            log.warning(
+                "roofline-client: the certificate with which %s lets this user in ends on %s and was not "
+                "renewed (%s); the next command tries again, and after that day only joining again helps: "
+                "`roofline-client join %s - <<< TOKEN`",
+                server,
+                utc(int(ends * 1e9)),
+                clean(str(error)),
+                server,
+            )
     return access
 
 

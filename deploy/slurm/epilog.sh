@@ -8,7 +8,10 @@ export ROOFLINE_SLURM_RESTARTS
 rm -f "$kept"
 first=$(scontrol show hostnames "$SLURM_NODELIST" 2>/dev/null | sed -n 1p)
 if [ "${first:-$SLURMD_NODENAME}" = "$SLURMD_NODENAME" ]; then
-    timeout 10 /opt/roofline/bin/roofline-agent --socket /run/roofline/agent.sock slurm-epilog \
-        >/dev/null 2>&1
+    # Nobody reads what an epilog prints: `journalctl -t roofline-epilog` shows what has failed.
+    {
+        timeout 10 /opt/roofline/bin/roofline-agent --socket /run/roofline/agent.sock slurm-epilog 2>&1 >/dev/null ||
+            echo "roofline-agent slurm-epilog ended with $?: how job $SLURM_JOB_ID ended may not be recorded"
+    } | logger -t roofline-epilog 2>/dev/null
 fi
 exit 0 # another exit code drains the node

@@ -22,6 +22,7 @@ from roofline.v1 import ingest_pb2_grpc
 from roofline_agent.config import Config
 from roofline_agent.daemon import Daemon
 from roofline_agent.errors import Unavailable
+from roofline_agent.records import EventKind
 from roofline_step.packets import pack_mark
 
 from tests.fakes import AGENT, clean_environ, ended, inherited, wait_for
@@ -202,6 +203,39 @@ def test_rank_is_found_sampled_marked_and_missed(place: Place, inbox: Inbox) -> 
     assert [s.name for s in hello.sources] == ["process"]
     assert hello.interval_ns == 100_000_000
     assert len(inbox.events(pb.EVENT_KIND_AGENT_STARTED)) == 1
+
+
+LAST_MARK = """
+import sys, roofline_step
+roofline_step.mark(0)
+print(flush=True); sys.stdin.readline()
+roofline_step.mark(1)
+"""
+
+
+def test_end_of_a_rank_has_its_step_that_was_marked_while_a_batch_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon(Config(state=str(tmp_path), socket=str(tmp_path / "agent.sock"), sources=("process",)))
+    job = f"t{os.getpid()}-{time.monotonic_ns()}"
+    naming = {"ROOFLINE_JOB": job, "ROOFLINE_RANK": "0", "ROOFLINE_SOCKET": str(tmp_path / "agent.sock")}
+    pipe = subprocess.PIPE
+    command = [AGENT[0], "-c", LAST_MARK]
+    with ended(subprocess.Popen(command, env=clean_environ(**naming), stdin=pipe, stdout=pipe)) as rank:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+        daemon._receiver.accept()
+        daemon._scan(time.monotonic_ns())
+        with monkeypatch.context() as patched:
+            patched.setattr(daemon._sampler, "wait", lambda seconds: rank.communicate(b"\n"))
+            batch = daemon._gather(time.monotonic_ns())
+    daemon._sampler.close()
+    daemon._listener.close()
+    daemon._spool.close()
+    os.close(daemon._lock)
+    ends = [e.step for e in batch.events if e.kind is EventKind.RANK_EXITED and e.rank and e.rank.job == job]
+    assert ends == [1]
+    assert [mark.step for mark in batch.marks if mark.rank.job == job] == [0, 1]
 
 
 LATE_RANK = """

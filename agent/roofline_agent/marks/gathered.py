@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import NamedTuple
 
-from roofline_step.packets import StepForm
+from roofline_step.packets import ABSENT, StepForm
 
 from ..ranks.new_names import KERNELS, TOO_MANY_NAMES, NewNames
 from ..records import Call, Event, EventKind, KernelShape, Mark, MarkKind, Rank, Span, StepRows
@@ -20,6 +20,7 @@ from .packets import (
     SPANS_KIND,
     STEPS_KIND,
     ParsedCalls,
+    ParsedSteps,
     parse_mark,
     parse_spans,
     parse_steps,
@@ -102,12 +103,17 @@ class Gathered:
 
         Raises ValueError or struct.error for what is malformed.
         """
-        at = 0
+        at, finished = 0, ABSENT
         while at < len(data):
             if data[at] == MARK_KIND:
                 at += self._add_mark(rank, data, at)
             elif data[at] == STEPS_KIND:
-                at += self._add_steps(rank, data, at)
+                parsed = parse_steps(data, at)
+                if self._add_steps(rank, parsed):
+                    # They stand form by form: what comes last may have been done before what stands first.
+                    finished = max(finished, parsed.last)
+                    self._has_finished(rank, finished)
+                at += parsed.size
             elif data[at] == SPANS_KIND:
                 at += self._add_spans(rank, data, at)
             else:
@@ -151,9 +157,8 @@ class Gathered:
             self.add_event(Event(EventKind.KERNELS_COVERED, *before, rank))
         self._covered[rank] = (begin_ns, end_ns)
 
-    def _add_steps(self, rank: Rank, data: bytes, at: int) -> int:
-        """Add the steps of one form that stand there in `data`; returns the size of their record."""
-        parsed = parse_steps(data, at)
+    def _add_steps(self, rank: Rank, parsed: ParsedSteps) -> bool:
+        """Add the steps of one form, all or none; whether they were added."""
         form, count = parsed.form, parsed.count
         spans = count * len(form.names)
         known = [self.room.take_span_name(name, rank.uid) for name in form.names]
@@ -166,11 +171,10 @@ class Gathered:
             and self.room.take_rows(count * form.marks * MARK_BYTES + spans * SPAN_BYTES, rank.uid)
         ):
             alike.append(parsed.numbers)
-            self._has_finished(rank, parsed.last)
-        else:
-            self.room.count_loss(rank, "marks", count * form.marks)
-            self.room.count_loss(rank, "spans", spans)
-        return parsed.size
+            return True
+        self.room.count_loss(rank, "marks", count * form.marks)
+        self.room.count_loss(rank, "spans", spans)
+        return False
 
     def _add_mark(self, rank: Rank, data: bytes, at: int) -> int:
         """Add the mark that is there in `data`; returns its size."""

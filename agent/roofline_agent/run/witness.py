@@ -31,13 +31,22 @@ class Witness:
         """Start it once the command runs: then it gets nothing that the command was too late for."""
         self._pid = 0
         self._socket: socket.socket | None = None
+        self._problem = ""
         parent = os.getpid()
-        with contextlib.suppress(OSError):
+        try:
             self._socket, its = socket.socketpair()
             with its:
                 self._pid = os.fork()
                 if self._pid == 0:
                     _watch(its, signals, parent)
+        except OSError as error:
+            self._problem = f"could not be started ({error.strerror or error})"
+
+    def problem(self) -> str:
+        """Why it does not tell, or will not; "": nothing is known to be wrong. For another thread, too."""
+        if not self._problem and _has_ended(self._pid):
+            self._problem = "has ended"
+        return self._problem
 
     def has_got(self, number: int) -> bool:
         """Whether it has got this signal just now, for the first question about it; False, too, if it does
@@ -46,10 +55,11 @@ class Witness:
             return False
         try:
             self._socket.send(bytes([number]))
-            if select.select([self._socket], [], [], ANSWER_S)[0]:
-                return self._socket.recv(1) == b"\1"
+            if select.select([self._socket], [], [], ANSWER_S)[0] and (answer := self._socket.recv(1)):
+                return answer == b"\1"
         except OSError:
             pass
+        self._problem = self._problem or "does not answer"
         self.end()  # a late answer would be taken for that to the next question
         return False
 
@@ -63,6 +73,14 @@ class Witness:
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
             self._pid = 0
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether this child has; it stays to be waited for, so that its number is nobody else's."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except OSError:
+        return True
 
 
 def _watch(its: socket.socket, signals: Collection[int], parent: int) -> None:

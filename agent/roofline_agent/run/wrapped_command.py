@@ -33,7 +33,7 @@ from .rank_page import RankPage
 from .reading import LineReading
 from .step_log import StepLog
 from .tracing import RankTraces
-from .witness import Witness
+from .witness import TITLE, Witness
 
 if TYPE_CHECKING:
     from ..ncu.session import Session
@@ -147,7 +147,7 @@ class WrappedCommand:
         hurries = bool(self._log is not None or self._session is not None or self._watchers)
 
         def turn() -> float:
-            self._try(self._send_kernels, self._send_steps, self._watch, self._trace)
+            self._try(self._send_kernels, self._send_steps, self._watch, self._trace, self._look_at_witness)
             if hurries or self.tracing.is_under_way:
                 return TURN_S
             # Without an agent, or without notes of a sample, each turn claims what it covers.
@@ -309,6 +309,16 @@ class WrappedCommand:
                 self.link.introduce()
                 self._send_replayed(self._session)
         self._look_at_watchers()
+
+    def _look_at_witness(self) -> None:
+        problem = self._witness.problem() if self._witness is not None else ""
+        if problem and problem not in self._failures:
+            self._failures.add(problem)
+            self._notify(
+                "roofline-agent: a signal that is sent to the whole process group may reach the command "
+                f"twice, as {TITLE.decode()}, which would tell, {problem}: send signals to the wrapper "
+                f"alone, pid {os.getpid()}"
+            )
 
     def _look_at_watchers(self) -> None:
         for watcher in list(self._watchers):

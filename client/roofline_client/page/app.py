@@ -297,14 +297,7 @@ class _Page:
         access: Access | None = request.state.access
 
         def asking(name: str, watch: Watch) -> Callable[[], Awaitable[Found]]:
-            async def ask() -> Found:
-                begin = time.monotonic()
-                try:
-                    return await self._asking.ask(access, partial(_timed, watch), turns, URGENCY.get(name, 0))
-                except ClientError as error:
-                    return Found(documents.problem(error), True, time.monotonic() - begin)
-
-            return ask
+            return self._asking.again(access, partial(_timed, watch), turns, URGENCY.get(name, 0))
 
         # Nobody sees what another asked for.
         feeds = {

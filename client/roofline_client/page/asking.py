@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -15,7 +17,10 @@ from roofline.joining import Access
 from ..api import Client
 from ..channel import NO_ACCESS
 from ..errors import ClientError
-from .live import Turns
+from .documents import problem
+from .live import Found, Turns
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TIMEOUT_S = 30.0
@@ -63,6 +68,27 @@ class Asking:
             return await asyncio.wrap_future(asked)
         finally:
             self._waiting -= 1
+
+    def again(
+        self, access: Access | None, question: Callable[[Client], Found], turns: Turns | None, urgency: int
+    ) -> Callable[[], Awaitable[Found]]:
+        """Asks this whenever it is called. Where that fails, what is found says why, and when it was answered
+        last: who watches may still see that answer."""
+        answered_s: float | None = None
+
+        async def ask() -> Found:
+            nonlocal answered_s
+            begin = time.monotonic()
+            try:
+                found = await self.ask(access, question, turns, urgency)
+            except Exception as error:
+                if not isinstance(error, ClientError):
+                    log.exception("the page failed; it tries again")
+                return Found(problem(error, answered_s), True, time.monotonic() - begin)
+            answered_s = time.time()
+            return found
+
+        return ask
 
     def _begin(self, access: Access | None, question: Callable[[Client], T]) -> Future[T]:
         return self._threads.submit(question, self._client(access or self._own))

@@ -142,9 +142,11 @@ ALL = {
 }
 
 
-def problem(error: ClientError) -> str:
-    """An error as a document."""
-    return json.dumps({"error": str(error)})
+def problem(error: Exception, answered_s: float | None = None) -> str:
+    """An error as a document. answered_s: when the question was last answered, UNIX time; None: never."""
+    why = f"the page itself failed ({type(error).__name__}), and its log says where"
+    found: dict[str, Any] = {"error": str(error) if isinstance(error, ClientError) else why}
+    return json.dumps(found if answered_s is None else {**found, "answered_ms": int(answered_s * 1000)})
 
 
 def description() -> dict[str, Any]:

@@ -78,6 +78,18 @@ def test_steps_of_one_form_stay_as_they_were_packed(site: Site) -> None:
     assert site.steps == [], "handed over once"
 
 
+def test_last_step_is_the_newest_though_steps_stand_form_by_form(site: Site) -> None:
+    """As of two optimizers whose steps differ, held and sent together."""
+    other, row = FORM._replace(names=(), counted=0), STEP[1:]
+    site.connect().send(pack_steps(FORM, [(36, *row), (39, *row)]) + pack_steps(other, [(38, ABSENT, 60)]))
+    site.take()
+    ended = Event(EventKind.RANK_EXITED, 1, 1, site.discovery.ranks[os.getpid()])
+    assert site.receiver.with_last_step(ended).step == 39
+    site.connect().send(pack_steps(other, [(5, ABSENT, 90)]))
+    site.take()
+    assert site.receiver.with_last_step(ended).step == 5, "numbers may begin anew"
+
+
 @pytest.mark.parametrize(
     "row",
     [

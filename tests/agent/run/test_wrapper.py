@@ -282,6 +282,20 @@ def test_process_that_watches_signals_is_no_rank_and_ends_with_the_wrapper(envir
         wait_for(lambda: is_over(witness))
 
 
+def test_lost_witness_is_said_once_and_the_command_goes_on(environ: dict[str, str]) -> None:
+    with ended(start(environ, "sh", "-c", "echo ready; read line; exit 3")) as wrapper:
+        wrapper.stdout.readline()
+        tree = psutil.Process(wrapper.pid)
+        wait_for(lambda: any(child.environ() == {} for child in tree.children()))
+        (witness,) = [child for child in tree.children() if child.environ() == {}]
+        witness.kill()
+        said = next(line for line in iter(wrapper.stderr.readline, b"") if TITLE in line)
+        assert b"has ended" in said and b"pid %d" % wrapper.pid in said
+        wrapper.stdin.close()
+        assert wrapper.wait(20) == 3
+        assert TITLE not in wrapper.stderr.read()
+
+
 OTHER_SIGNALS = [
     *(signal.SIGXCPU, signal.SIGABRT, signal.SIGPWR, signal.SIGIO, signal.SIGPROF, signal.SIGVTALRM),
     *(signal.SIGRTMIN, signal.SIGRTMIN + 7, signal.SIGRTMAX),

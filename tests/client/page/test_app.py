@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -323,6 +324,20 @@ def test_a_server_that_is_away_is_said_and_the_page_lives(tmp_path: Path) -> Non
         assert away.ask("/")[0] == 200
     finally:
         away.close()
+
+
+def test_an_answer_that_could_not_be_had_again_says_of_when_it_is(tmp_path: Path) -> None:
+    answers = iter([answer(pb.ListJobsResponse(jobs=[pb.Job(job="41")]))])
+    failing = refuse(grpc.StatusCode.INTERNAL, "the disk is full")
+    with serving(jobs=lambda *asked: next(answers, failing)(*asked), report=answer(pb.Report())) as asked:
+        page = started(asked.address, tmp_path)
+        try:
+            first, second = page.events("/events/jobs", 2)
+        finally:
+            page.close()
+    assert [one["job"] for one in first["jobs"]] == ["41"]
+    assert "the disk is full" in second["error"]
+    assert 0 <= time.time() * 1000 - second["answered_ms"] < 60_000
 
 
 def test_an_address_that_others_reach_needs_tls() -> None:

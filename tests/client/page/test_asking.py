@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from roofline.joining import Access, Servers, client_file, save_servers
-from roofline_client import channel
+from roofline_client import Client, Refused, channel
 from roofline_client.page import asking
 from roofline_client.page.asking import Asking, Busy
-from roofline_client.page.live import Turns
+from roofline_client.page.live import Found, Turns
 
 SERVER = "127.0.0.1:1"
 OWN = Access("authority", "own")
@@ -54,6 +55,35 @@ def test_a_page_of_its_user_asks_with_what_he_has_and_a_visitors_with_the_visito
     visitor = Access("authority", "visitor")
     ask(Asking(SERVER, OWN), visitor)
     assert opened == [OWN, visitor]
+
+
+def test_a_question_that_fails_says_why_and_when_it_was_answered_last(
+    opened: list[Access | None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes = [Refused("no"), Found('{"jobs": []}', True, 0.1), Refused("no"), KeyError("role")]
+
+    def question(client: Client) -> Found:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    page = Asking(SERVER)
+    again = page.again(None, question, None, 0)
+
+    async def scenario() -> list[Any]:
+        return [json.loads((await again()).shown) for _ in range(4)]
+
+    monkeypatch.setattr("time.time", lambda: 1234.5)
+    shown = asyncio.run(scenario())
+    page.close()
+    assert shown == [
+        {"error": "no"},
+        {"jobs": []},
+        {"error": "no", "answered_ms": 1234500},
+        {"error": "the page itself failed (KeyError), and its log says where", "answered_ms": 1234500},
+    ]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 def test_of_too_many_questions_the_last_are_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,20 @@ const said = EVENTS.map(([feed, data]) => {
 });
 console.log(JSON.stringify(said));
 """
-
+AWAY = """
+follow(() => "/events/job", () => {});
+source.readyState = 0;
+const said = [];
+const note = () => said.push(link.textContent);
+source.onerror(); note();
+source.onmessage({ lastEventId: "steps", data: "{}" });
+Date.now = () => 1700000000000;
+source.onerror(); note();
+Date.now = () => 1700000009000;
+source.onerror(); note();
+source.onopen(); note();
+console.log(JSON.stringify(said));
+"""
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 
@@ -67,6 +81,33 @@ def test_error_of_a_feed_stays_until_that_feed_has_an_answer() -> None:
         "",
         "",
     ]
+
+
+def test_what_is_old_is_said_with_its_time_and_why_it_is() -> None:
+    then = 1_700_000_000_000
+    events = [
+        ("verdict", {"error": "busy", "answered_ms": then + 5000}),
+        ("steps", {"error": "busy", "answered_ms": then}),
+        ("late", {"error": "gone"}),
+        ("steps", {}),
+    ]
+    old, newer = (f"as of {at(ms)}, as the last question failed: busy" for ms in (then, then + 5000))
+    assert said(SEND.replace("EVENTS", json.dumps(events))) == [
+        f"verdict {newer}",
+        f"verdict, steps {old}",
+        f"verdict, steps {old}; gone",
+        f"verdict {newer}; gone",
+    ]
+
+
+def test_of_when_is_what_was_shown_as_the_server_went_away() -> None:
+    away = "the server is away; trying again"
+    assert said(AWAY) == [away, *[f"{away}; what is shown is of {at(1_700_000_000_000)}"] * 2, ""]
+
+
+def at(time_ms: int) -> str:
+    """As a clock on the wall shows it."""
+    return time.strftime("%H:%M:%S", time.localtime(time_ms // 1000))
 
 
 def test_a_hidden_tab_follows_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from roofline.answers.values import Scope, Value
+from roofline.answers.verdict import Gain
 
 from ...model.account.account import Account, account_of_each, with_waits
 from ...model.account.signals import RankSignals
@@ -62,13 +63,28 @@ class Accounts(NamedTuple):
         steps = [self.accounts[number].duration for number in self.concerned]
         return float(np.concatenate(steps).mean()) if any(map(len, steps)) else 0.0
 
+    def of_all_steps(self, gain: Gain, fixed: Collection[str]) -> Gain:
+        """A gain of the steps that are played again as one of all steps, means. fixed: as of `share_left`.
+        Steps that are not played, as the first and those behind an evaluation, stay as they are: where these
+        are long, it is a smaller share of a longer step."""
+        if self.grid is None or self.conclusion.whole or self._all_steps(gain.step, fixed) <= gain.step:
+            return gain
+        times = (gain.without, gain.low, gain.high)
+        return Gain(
+            self.mean_step, *(self.mean_step * self.share_left(gain.step, one, fixed) for one in times)
+        )
+
     def share_left(self, step: float, without: float, fixed: Collection[str]) -> float:
         """Of the time of all steps what is left if steps that are played again take `without` instead of
         `step`, s. fixed: ranks that this takes; steps in which they were absent stay as they are. (): all."""
-        whole = step
-        if self.meet:  # steps behind an evaluation of one rank are none of those that are played
-            whole = max(step, self._time_a_step_of(fixed) or self.step)
+        whole = self._all_steps(step, fixed)
         return 1 - (step - without) / whole if whole > 0 else 1.0
+
+    def _all_steps(self, step: float, fixed: Collection[str]) -> float:
+        """Seconds of all steps for each that is played again."""
+        if self.meet:  # steps behind an evaluation of one rank are none of those that are played
+            return max(step, self._time_a_step_of(fixed) or self.step)
+        return step
 
     def _time_a_step_of(self, ranks: Collection[str]) -> float:
         if self.grid is None or self.grid.is_whole:

@@ -67,7 +67,7 @@ def findings_of(known: Accounts, servers: Served, rate: Value) -> Findings:
     # By seconds a step: shares of breaks are of all the time, those of the others of the steps alone.
     named.sort(key=lambda finding: -(finding.cost.value or 0.0))
     passing = [_cause_finding(cause, conclusion, known, rate) for cause in causes if not cause.lasting]
-    headline = named[0].sentence if named else _headline(conclusion, known.unseen)
+    headline = named[0].sentence if named else _headline(conclusion, known)
     return Findings(headline, named, minor, passing)
 
 
@@ -208,12 +208,13 @@ def _rate_with(gain: Gain, rate: Value, beside: float) -> Value:
 def _cause_finding(cause: Cause, found: Conclusion, known: Accounts, rate: Value) -> Finding:
     step, bounds = cause.step, cause.gain
     gain = _gain(step, step - bounds.mean, step - bounds.high, step - bounds.low)
+    of_all = known.of_all_steps(gain, cause.ranks)
     return _finding(
         cause.kind,
         cause.ranks,
         cause.host,
-        cost=cause.gain.mean,
-        gain=gain,
+        cost=of_all.step - of_all.without,
+        gain=of_all,
         rate=_rate_of_cause(cause, gain, rate, known),
         steps=found.steps,
         low_confidence=[*found.why] + ([] if cause.lasting or "passing" in found.why else ["passing"]),
@@ -300,6 +301,7 @@ def next_gain_of(known: Accounts) -> Finding | None:
     if found is None:
         return None
     roofs = [known.accounts[n].roof for n in own if len(known.accounts[n].duration)]
+    cost, share = _of_all_steps(found.gain, found.step, known)
     return Finding(
         kind=found.part,
         rank="",
@@ -309,8 +311,8 @@ def next_gain_of(known: Accounts) -> Finding | None:
             roof_known=all(known_mean(roof) is not None for roof in roofs),
             kernels_known=any(known.signals[n].kernels is not None for n in own),
         ),
-        cost=seconds_a_step(found.gain, ESTIMATED),
-        share=value(found.gain / found.step, "1", ESTIMATED, Scope.ROLE),
+        cost=seconds_a_step(cost, ESTIMATED),
+        share=value(share, "1", ESTIMATED, Scope.ROLE),
         gain=None,
         rate=Value(None, "examples/s", reason=reasons.AT_BEST),
         confidence="",
@@ -320,9 +322,9 @@ def next_gain_of(known: Accounts) -> Finding | None:
     )
 
 
-def _headline(found: Conclusion, unseen: str) -> str:
-    if found.kind == "unknown" and unseen:
-        return texts.waits_not_seen(unseen)
+def _headline(found: Conclusion, known: Accounts) -> str:
+    if found.kind == "unknown" and known.unseen:
+        return texts.waits_not_seen(known.unseen)
     if "waits_unseen" in found.why and found.bound_by is not None:
         return texts.asleep_or_waiting(found.bound_by.part, found.bound_by.share)
     if found.kind == "unknown" and "unattributed" in found.why and found.bound_by is not None:
@@ -332,12 +334,20 @@ def _headline(found: Conclusion, unseen: str) -> str:
     bound = found.bound_by
     if found.several is not None:
         late = [(one.rank, one.part, one.more) for one in found.several.late]
-        return texts.several_late(late, found.several.gain.mean, found.several.gain.mean / found.step)
+        return texts.several_late(late, *_of_all_steps(found.several.gain.mean, found.step, known))
     if "uneven" in found.why and bound:
         return texts.uneven(bound.part, bound.share)
     if found.kind == "unclear":
-        return texts.unclear(found.lost, found.lost / found.step if found.step > 0 else 0.0)
+        return texts.unclear(*_of_all_steps(found.lost, found.step, known))
     return texts.healthy(bound.part, bound.share, bound.of_roof) if bound else texts.HEALTHY
+
+
+def _of_all_steps(seconds: float, step: float, known: Accounts) -> tuple[float, float]:
+    """(s a step, share of the step) of all steps. seconds, step: means of those that are played again."""
+    without = step - seconds
+    found = known.of_all_steps(Gain(step, without, without, without), ())
+    cost = found.step - found.without
+    return cost, cost / found.step if found.step > 0 else 0.0
 
 
 def seconds_a_step(number: float | None, origin: Provenance) -> Value:

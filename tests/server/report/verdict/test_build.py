@@ -225,6 +225,20 @@ def test_warm_up_is_left_out_unless_all_steps_are_asked_for(tmp_path: Path) -> N
     assert every.left_out == []
 
 
+@pytest.mark.parametrize("late", [0, 10 * MS])
+def test_shares_and_gains_are_of_the_step_that_is_shown(tmp_path: Path, late: int) -> None:
+    """The first step takes ten times as long, and is not among those that are played again."""
+    found = verdict_of(tmp_path, (0, late), ALL_STEPS)
+    step, first = found.step_mean.value, found.bottleneck or found.also[0]
+    assert step == pytest.approx(0.05 * (STEPS + 9) / STEPS)
+    assert first.cost.value and first.share.value == pytest.approx(first.cost.value / step)
+    if late:
+        assert first.cost.value == pytest.approx(0.010, rel=0.02) and first.gain is not None
+        assert (first.gain.step, first.gain.without) == pytest.approx((step, step - first.cost.value))
+        assert first.gain.low <= first.gain.without <= first.gain.high
+        assert first.rate.value == pytest.approx(2 * 8 / first.gain.without)
+
+
 def test_an_evaluator_is_no_part_of_the_training(tmp_path: Path) -> None:
     ranks = [Odd("worker", range(60)), Odd("evaluator", range(20), lasting=60 * MS)]
     found = report_of(stored(tmp_path, ranks, asynchronous=False), STEADY_STEPS)
