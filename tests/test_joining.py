@@ -13,11 +13,17 @@ from roofline.joining import (
     CannotJoin,
     JoinToken,
     Servers,
+    agent_file,
+    check_can_save,
+    client_file,
     load_servers,
     parse_token,
     save_servers,
     who,
 )
+from roofline_agent.cli import app as agent
+from roofline_client.cli import app as client
+from typer.testing import CliRunner
 
 
 def test_token_comes_back_from_its_text() -> None:
@@ -44,6 +50,36 @@ def test_newest_server_is_the_default_and_others_stay(tmp_path: Path) -> None:
         file.write_text(broken)
         with pytest.raises(CannotJoin, match="join again"):
             load_servers(file)
+
+
+@pytest.mark.parametrize("name", ["broken", "no folder"])
+def test_no_token_is_used_up_where_nothing_can_be_kept(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "broken":
+        for file in (client_file({"XDG_CONFIG_HOME": str(tmp_path)}), agent_file(tmp_path)):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("no JSON")
+    else:
+        tmp_path /= "file"
+        tmp_path.touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    tried = []
+    monkeypatch.setattr(joining, "enrol", lambda *_: tried.append("agent"))
+    monkeypatch.setattr("roofline_client.channel.enrolled", lambda *_: tried.append("client"))
+    token = str(JoinToken(bytes(range(32)), "secret"))
+    for done in (
+        CliRunner().invoke(agent, ["--state", str(tmp_path), "join", "head:7642", token]),
+        CliRunner().invoke(client, ["join", "head:7642", token]),
+    ):
+        assert done.exit_code != 0 and str(tmp_path) in str(done.exception), done
+    assert tried == []
+
+
+def test_what_is_tried_before_joining_is_not_left(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "servers.json"
+    check_can_save(file)
+    assert list(file.parent.iterdir()) == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="takes root, to become another user")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -33,13 +33,15 @@ def write_folder(
     its final name is whole.
     """
     check_folder(folder, force)
+    chunks = iter(chunks)
+    first = [*islice(chunks, 1)]  # a question that is refused leaves no folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ClientError(f"cannot make the folder {folder}: {error.strerror}") from None
     counts: dict[str, int] = {}
     described: list[tuple[str, TableColumn]] = []
-    for dataset, parts in groupby(chunks, lambda chunk: chunk.dataset):
+    for dataset, parts in groupby(chain(first, chunks), lambda chunk: chunk.dataset):
         if not _NAME.fullmatch(dataset) or dataset in (*counts, COLUMNS):
             raise Refused(f"the server sends a dataset of the name {dataset[:40]!r}, which cannot be")
         with written(folder / f"{dataset}.csv") as file:

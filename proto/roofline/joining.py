@@ -137,19 +137,37 @@ def load_servers(path: Path) -> Servers:
 
 def save_servers(path: Path, servers: Servers) -> None:
     """For the eyes of the folder's owner only, also where root joins for that user. Raises CannotJoin."""
+    try:
+        os.replace(_written(path, servers), path)
+    except OSError as error:
+        raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
+
+
+def check_can_save(path: Path) -> None:
+    """Raises CannotJoin where `save_servers` would: to be asked before a token is used up."""
+    try:
+        os.unlink(_written(path, load_servers(path)))
+    except OSError as error:
+        raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
+
+
+def _written(path: Path, servers: Servers) -> Path:
+    """A file next to this one that may take its place. Raises OSError."""
     data = {"newest": servers.newest, "known": {name: one._asdict() for name, one in servers.known.items()}}
     new = path.with_name(f"{path.name}.{os.getpid()}")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(data, file, indent=1)
             if os.geteuid() == 0:
                 owner = path.parent.stat()
                 with contextlib.suppress(PermissionError):  # root without CAP_CHOWN, as in containers
                     os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-        os.replace(new, path)
-    except OSError as error:
-        raise CannotJoin(f"cannot write {path}: {error.strerror}") from None
+    except OSError:  # a full disk
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise
+    return new
 
 
 def replace_access(path: Path, server: str, access: Access) -> None:

@@ -111,6 +111,16 @@ def test_packed_by_its_name(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "x.json.gz").read_bytes()).decode() == "ä" * 1000
 
 
+def test_question_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    def refused() -> Iterator[TableChunk]:
+        raise ClientError("no such job")
+        yield MARKS
+
+    with pytest.raises(ClientError, match="no such job"):
+        write_folder(refused(), tmp_path / "42")
+    assert not (tmp_path / "42").exists()
+
+
 def test_folder_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(ClientError, match=r"cannot read the folder .*/loop: Too many levels"):

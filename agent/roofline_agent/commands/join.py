@@ -35,7 +35,15 @@ def join(
     Exit codes: 0 joined, 3 the address or the token is wrong, 4 the server does not answer or refuses.
     """
     silence_grpc()
-    from roofline.joining import CannotJoin, agent_file, enrol, load_servers, parse_token, save_servers
+    from roofline.joining import (
+        CannotJoin,
+        agent_file,
+        check_can_save,
+        enrol,
+        load_servers,
+        parse_token,
+        save_servers,
+    )
 
     from ..errors import ConfigError, Unreachable
     from ..uplink.grpc_setup import grpc
@@ -49,6 +57,7 @@ def join(
         raise ConfigError(str(error)) from None
     file = agent_file(state)
     try:
+        check_can_save(file)
         access, _ = enrol(grpc, server, parsed, socket.gethostname(), ["agent"])
         save_servers(file, load_servers(file).joined(server, access))
     except CannotJoin as error:

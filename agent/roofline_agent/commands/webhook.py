@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +31,7 @@ def webhook(
     JobSet, Kubeflow, Volcano, KubeRay, MPIJob, Job or StatefulSet. Needs the extra "webhook". See
     docs/cluster/kubernetes.md.
 
-    Exit codes: 0 stopped, 3 the extra or a file is missing.
+    Exit codes: 0 stopped, 3 the extra or a file is missing, or cannot be used.
     """
     from ..errors import ConfigError
 
@@ -41,11 +43,9 @@ def webhook(
         from ..kubernetes.webhook import application
     except ImportError:
         raise ConfigError("pip install 'roofline-profiler[webhook]' first") from None
-    for file in (certificate, key):
-        if not file.is_file():
-            raise ConfigError(f"there is no file {file}")
+    _check_identity(certificate, key)
     host, _, port = listen.rpartition(":")
-    if not port.isdecimal():
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
         raise ConfigError(f"--listen {listen} is no HOST:PORT")
     host = host.strip("[]") or "0.0.0.0"
     config = uvicorn.Config(
@@ -62,7 +62,29 @@ def webhook(
         sockets = [at_all_addresses(int(port))] if is_all(host) else None
     except OSError as error:
         raise ConfigError(f"cannot listen at {listen}: {error.strerror}; choose another --listen") from None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))  # uvicorn stops, and then raises it again
     uvicorn.Server(config).run(sockets)
+
+
+def _check_identity(certificate: Path, key: Path) -> None:
+    """Raises ConfigError for files with which nobody can speak TLS."""
+    import ssl
+
+    from ..errors import ConfigError
+
+    for file in (certificate, key):
+        try:
+            file.read_bytes()
+        except FileNotFoundError:
+            raise ConfigError(f"there is no file {file}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {file}: {error.strerror}") from None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        why = f" ({error.reason})" if error.reason else ""
+        raise ConfigError(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
 
 
 def _renewing(config: Any, renewal: Any) -> Callable[[], Awaitable[None]]:

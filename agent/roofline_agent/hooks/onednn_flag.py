@@ -56,13 +56,19 @@ _found: Dict[str, Optional[OnednnFlag]] = {}  # by path
 
 
 def flags() -> List[OnednnFlag]:
-    """Those of the libraries that are loaded now. The first call for a library reads its table of symbols
-    (TensorFlow 2.15: 16 MB, 15 ms; 0.1 s without numpy)."""
+    """Those of the libraries that were loaded when one of these was seen first. That call reads its table of
+    symbols (TensorFlow 2.15: 16 MB, 15 ms; 0.1 s without numpy)."""
+    if not _found:
+        _look()
+    return [flag for flag in _found.values() if flag is not None]
+
+
+def _look() -> None:
     try:
         regions = list(_regions())
     except OSError:
         raise_again()
-        return []
+        return
     for region in regions:
         if region.path not in _found and os.path.basename(region.path).startswith(LIBRARIES):
             try:
@@ -70,7 +76,6 @@ def flags() -> List[OnednnFlag]:
             except Exception:
                 raise_again()
                 _found[region.path] = None  # a file that is not as expected: its lines cannot be switched off
-    return [flag for flag in _found.values() if flag is not None]
 
 
 class _Region(NamedTuple):

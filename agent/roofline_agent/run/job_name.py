@@ -38,5 +38,6 @@ def announcement(command: Sequence[str], environ: Mapping[str, str]) -> str:
     job = identity.job
     if not named_job(environ):
         job = distinguished(job, socket.gethostname(), user_of(Processes(), os.getpid()))
-    job = printable(job)  # as it is sent
+    # As it is read from the process, and sent.
+    job = printable(os.fsencode(job).decode(errors="replace"))
     return f"roofline-agent: recorded as job {job}; see `roofline-client report --job {shlex.quote(job)}`"

@@ -24,7 +24,7 @@ def join(
     """Join a server with TLS and tokens, once. From then on it is the default server.
 
     The credentials are stored in ~/.config/roofline/servers.json, readable by this user only."""
-    from roofline.joining import CannotJoin, client_file, load_servers, save_servers, who
+    from roofline.joining import CannotJoin, check_can_save, client_file, load_servers, save_servers, who
 
     from ..channel import enrolled
 
@@ -32,6 +32,7 @@ def join(
     text = sys.stdin.readline() if token == "-" else token
     file = client_file(os.environ)
     try:
+        check_can_save(file)
         access, role = enrolled(server, text, who(os.environ))
         save_servers(file, load_servers(file).joined(server, access))
     except CannotJoin as error:

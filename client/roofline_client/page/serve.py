@@ -11,6 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
@@ -90,6 +91,12 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A second Ctrl-C hurries nothing, as it ends within a second: uvicorn would drop all there and then,
+        with a traceback."""
+        super().handle_exit(sig, frame)
+        self.force_exit = False
 
 
 def run(found: Settings, place: Place, announce: Callable[[], None], until_stdin_ends: bool = False) -> None:

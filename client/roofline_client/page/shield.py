@@ -59,7 +59,11 @@ class Shield:
             await self._app(scope, receive, send)
             return
 
+        is_begun = False  # and not at its end
+
         async def guarded(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = bool(message.get("more_body", message["type"] == "http.response.start"))
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -72,6 +76,8 @@ class Shield:
         if not self._rate.allows((scope.get("client") or ("",))[0]):
             answer = PlainTextResponse("too many requests: wait a second\n", 429, {"Retry-After": "1"})
         await (answer or self._app)(scope, receive, guarded)
+        if is_begun:  # events, which just stop when the page ends: uvicorn would call that an error
+            await send({"type": "http.response.body", "body": b""})
 
 
 def refusal(headers: Headers, method: str, hosts: frozenset[str] | None) -> PlainTextResponse | None:

@@ -108,6 +108,10 @@ def _option(data: Path | None) -> str:
 
 def address(data: Path) -> str:
     """Where others reach the server of this directory, as far as this machine knows."""
+    from ..listening import is_one_address
+
+    if is_one_address(_listens(data)):
+        return _here(data)  # of several networks the machine's name may be of another one
     name = socket.getfqdn()
     return f"{socket.gethostname() if name.startswith('localhost') else name}:{port(data)}"
 

@@ -25,6 +25,10 @@ from .trace_job import CannotTrace, TracedRank, chosen, running_ranks, trace
 
 log = logging.getLogger(__name__)
 
+# Bytes of an error. gRPC has room for 8 KiB, where one byte may take three; a longer text would end all other
+# calls of the connection, too.
+MOST_TEXT = 2000
+
 
 class QueryService:
     """Implements roofline.v1.Query. Work is done in threads, so that ingest goes on meanwhile.
@@ -121,7 +125,7 @@ class QueryService:
             async for event in events:
                 yield event
         except CannotBench as error:
-            await context.abort(error.code, str(error))
+            await context.abort(error.code, carried(str(error)))
         finally:
             # A client that left ends this method in the middle of a `yield`.
             await events.aclose()
@@ -135,7 +139,7 @@ class QueryService:
                 async for event in events:
                     yield event
         except CannotTrace as error:
-            await context.abort(error.code, str(error))
+            await context.abort(error.code, carried(str(error)))
 
     def _running_ranks(self, request: Any) -> tuple[str, list[TracedRank]]:
         store = self._whole_store
@@ -196,8 +200,14 @@ class Took:
 async def _refuse(error: Exception, request: Any, context: Any, what: str) -> None:
     """End the call with what went wrong."""
     if isinstance(error, (UnknownJob, UnknownHost)):
-        await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+        await context.abort(grpc.StatusCode.NOT_FOUND, carried(str(error)))
     elif isinstance(error, BadRequest):
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, carried(str(error)))
     log.error("%s failed", what, exc_info=error)
-    await context.abort(grpc.StatusCode.INTERNAL, f"the {what} failed: {error}")
+    await context.abort(grpc.StatusCode.INTERNAL, carried(f"the {what} failed: {error}"))
+
+
+def carried(text: str) -> str:
+    """As much of the text as an error has room for."""
+    data = text.encode(errors="replace")
+    return text if len(data) <= MOST_TEXT else data[:MOST_TEXT].decode(errors="ignore") + "..."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
+from roofline.texts import listed
 from roofline.v1 import ingest_pb2 as pb
 from roofline.v1 import models_pb2
 
@@ -81,10 +82,10 @@ def chosen(ranks: Collection[TracedRank], names: Collection[str], job: str) -> l
         )
     unknown = sorted(set(names) - {rank.name for rank in ranks})
     if unknown:
-        running = ", ".join(rank.name for rank in ranks)
+        running = listed([rank.name for rank in ranks])
         raise CannotTrace(
             grpc.StatusCode.NOT_FOUND,
-            f"job {job} has no rank {', '.join(unknown)} that runs; these do: {running}",
+            f"job {job} has no rank {listed(unknown)} that runs; these do: {running}",
         )
     return [rank for rank in ranks if not names or rank.name in names]
 
@@ -115,7 +116,7 @@ async def trace(agents: Agents, ranks: Collection[TracedRank], steps: int) -> As
             try:
                 rank, answer = await asyncio.wait_for(answers.get(), min(left, QUIET_S))
             except (TimeoutError, asyncio.TimeoutError):
-                names = ", ".join(sorted(rank.name for rank in waiting))
+                names = listed(sorted(rank.name for rank in waiting))
                 yield models_pb2.TraceJobEvent(progress=f"waiting for {names}")
                 continue
             if answer is not None and answer.progress and not answer.done:

@@ -170,8 +170,9 @@ def seldom_there(rank: str) -> str:
     return f"{rank} did less than half of the steps of the job"
 
 
-def no_such(what: str, known: Sequence[str]) -> str:
-    return f"{what!r} is no rank of the job and no part of its steps; these are: {', '.join(known)}"
+def no_such(what: str, ranks: Sequence[str], parts: Sequence[str]) -> str:
+    known = ", ".join([first_of(ranks), *parts])
+    return f"{what!r} is no rank of the job and no part of its steps; these are: {known}"
 
 
 def left_out(ranks: Sequence[str]) -> str:

@@ -6,6 +6,8 @@ import base64
 import contextlib
 import http.client
 import json
+import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -124,3 +126,41 @@ def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "webhook", "--certificate", "c", "--key", "k"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 3 and "roofline-profiler[webhook]" in done.stderr
+
+
+def test_what_nobody_can_serve_by_is_one_line(tmp_path: Path) -> None:
+    authority.create(tmp_path / "access")
+    certificate, key = tmp_path / "access" / "server.pem", tmp_path / "access" / "server.key"
+    nothing = tmp_path / "nothing.pem"
+    nothing.write_text("nothing")
+    for one, other, listen, why in (
+        (nothing, key, "127.0.0.1:1", f"{nothing} and {key} are no certificate in PEM and its key"),
+        (certificate, tmp_path / "access" / "authority.key", "127.0.0.1:1", "(KEY_VALUES_MISMATCH)"),
+        (certificate, tmp_path, "127.0.0.1:1", f"cannot read {tmp_path}: Is a directory"),
+        (certificate, tmp_path / "missing", "127.0.0.1:1", f"there is no file {tmp_path / 'missing'}"),
+        (certificate, key, "127.0.0.1:99999", "--listen 127.0.0.1:99999 is no HOST:PORT"),
+    ):
+        command = [COMMANDS / "roofline-agent", "webhook", "--certificate", one, "--key", other, "--listen"]
+        done = subprocess.run([*command, listen], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 3 and why in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_it(number: signal.Signals, tmp_path: Path) -> None:
+    authority.create(tmp_path / "access")
+    at = free_port()
+    command = [COMMANDS / "roofline-agent", "webhook", "--listen", f"127.0.0.1:{at}"]
+    files = ["--certificate", tmp_path / "access" / "server.pem", "--key", tmp_path / "access" / "server.key"]
+    with ended(subprocess.Popen([*command, *files], stderr=subprocess.PIPE, text=True)) as process:
+        wait_until(lambda: answers(at))
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False

@@ -113,3 +113,10 @@ def test_name_that_the_user_gave_stays_as_it_is() -> None:
 def test_name_with_an_escape_is_shown_as_it_is_sent() -> None:
     words = announcement(PYTHON, {**WRAPPED, "ROOFLINE_JOB": "a\x1b[31m"})
     assert words.endswith("recorded as job a?[31m; see `roofline-client report --job 'a?[31m'`")
+
+
+def test_name_in_another_encoding_is_shown_as_it_is_read() -> None:
+    words = announcement(PYTHON, {**WRAPPED, "ROOFLINE_JOB": os.fsdecode("größer".encode("latin-1"))})
+    assert words.endswith(
+        "recorded as job gr\ufffd\ufffder; see `roofline-client report --job 'gr\ufffd\ufffder'`"
+    )

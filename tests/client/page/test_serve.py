@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from roofline_client.page.shield import refusal
 from starlette.datastructures import Headers
 
 from ..command_line import one_line, run
+from .page_process import started
 
 
 @pytest.mark.parametrize(
@@ -68,3 +73,17 @@ def test_port_that_is_taken_is_one_line_and_no_address_is_printed() -> None:
         done = run("page", "--listen", listen, "--server", "127.0.0.1:1")
     assert done.returncode == 1
     one_line(done, 1, f"cannot listen at {listen}")
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_end_by_interrupts_writes_nothing_more(interrupts: int, tmp_path: Path) -> None:
+    page = started("127.0.0.1:1", tmp_path)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", page.port, timeout=20)) as connection:
+        connection.request("GET", "/events/jobs")
+        assert connection.getresponse().readline()
+        for _ in range(interrupts):
+            page.process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        _, errors = page.process.communicate(timeout=20)
+    assert page.process.returncode == 130
+    assert [line for line in errors.splitlines() if "the page is at" not in line] == []

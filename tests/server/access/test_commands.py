@@ -115,19 +115,21 @@ def test_init_finishes_what_an_earlier_one_began(at_home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("listen", "here"),
+    ("listen", "here", "others"),
     [
-        ("10.0.0.7:9000", "10.0.0.7:9000"),
-        ("[fd00::7]:9000", "[fd00::7]:9000"),
-        ("0.0.0.0:9000", "127.0.0.1:9000"),
-        ("127.0.0.1:9000", "127.0.0.1:9000"),
-        ("", "127.0.0.1:7642"),
+        ("10.0.0.7:9000", "10.0.0.7:9000", "10.0.0.7:9000"),
+        ("[fd00::7]:9000", "[fd00::7]:9000", "[fd00::7]:9000"),
+        ("0.0.0.0:9000", "127.0.0.1:9000", "head.example:9000"),
+        ("127.0.0.1:9000", "127.0.0.1:9000", "head.example:9000"),
+        ("", "127.0.0.1:7642", "head.example:7642"),
     ],
 )
-def test_this_machine_is_let_in_where_the_server_listens(
-    at_home: Path, monkeypatch: pytest.MonkeyPatch, listen: str, here: str
+def test_this_machine_is_let_in_where_the_server_listens_and_others_are_told(
+    at_home: Path, monkeypatch: pytest.MonkeyPatch, listen: str, here: str, others: str
 ) -> None:
     monkeypatch.setenv("ROOFLINE_LISTEN", listen)
+    monkeypatch.setattr("socket.getfqdn", lambda: "head.example")
     done = CliRunner().invoke(app, ["init", "--data", str(at_home)])
     assert f"are let in, at {here}." in done.output
+    assert f"roofline-agent join {others} - <<<" in done.output
     assert load_servers(at_home.parent / "roofline" / "servers.json").newest == here

@@ -37,13 +37,18 @@ class Cluster:
         await self.agent.write(pb.AgentMessage(result=pb.CommandResult(id=command.id, **fields)))
 
 
-def run(folder: Path, scenario: Callable[[Cluster], Awaitable[None]], since_s: int = 1) -> None:
+def run(
+    folder: Path,
+    scenario: Callable[[Cluster], Awaitable[None]],
+    since_s: int = 1,
+    ranks: list[Any] = RANKS,
+) -> None:
     async def all_of_it() -> None:
         async with serving(folder) as served, served.agent("agent-a") as agent:
             now_ns = served.store.now_ns() - UNIX - since_s * S
             node = Node("agent-a")
             node.greet(served.store)
-            node.put(served.store, batch(1, now_ns - S, now_ns, ranks=RANKS))
+            node.put(served.store, batch(1, now_ns - S, now_ns, ranks=ranks))
             await scenario(Cluster(served, agent))
 
     asyncio.run(all_of_it())
@@ -138,3 +143,21 @@ def test_job_that_is_over_is_refused(tmp_path: Path) -> None:
         assert code == grpc.StatusCode.FAILED_PRECONDITION and "--trace" in why
 
     run(tmp_path, scenario, since_s=60)
+
+
+def test_of_many_ranks_the_first_are_named_and_a_long_name_is_cut(tmp_path: Path) -> None:
+    ranks = [rank("42", index=i, pid=100 + i) for i in range(2000)]
+
+    async def scenario(cluster: Cluster) -> None:
+        code, why = await refused(cluster.ask(ranks=[f"ps:{i:04}" for i in range(2000)]))
+        assert (code, why) == (
+            grpc.StatusCode.NOT_FOUND,
+            "job 42 has no rank ps:0000, ps:0001, ps:0002, ps:0003 and 1996 more that runs; these do: "
+            "worker:0, worker:1, worker:2, worker:3 and 1996 more",
+        )
+        # A longer text than gRPC carries ends all calls of the connection.
+        code, why = await refused(cluster.ask(job="\u8f6d" * 20_000))
+        assert code == grpc.StatusCode.NOT_FOUND
+        assert why.startswith("this server has no job '\u8f6d") and why.endswith("\u8f6d...")
+
+    run(tmp_path, scenario, ranks=ranks)

@@ -49,8 +49,13 @@ from roofline_server.sentences import what_if as texts
             "so the real gain may be smaller",
         ),
         (
-            texts.no_such("x", ["ddp:0", "input"]),
+            texts.no_such("x", ["ddp:0"], ["input"]),
             "'x' is no rank of the job and no part of its steps; these are: ddp:0, input",
+        ),
+        (
+            texts.no_such("x", [f"ddp:{i}" for i in range(1000)], ["input"]),
+            "'x' is no rank of the job and no part of its steps; these are: ddp:0, ddp:1, ddp:2, ddp:3, "
+            "ddp:4, ddp:5, ddp:6, ddp:7, ..., input",
         ),
     ],
 )

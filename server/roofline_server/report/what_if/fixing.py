@@ -63,7 +63,7 @@ def _subject(what: str, accounts: Sequence[Account], servers: Sequence[str]) -> 
     parts = [part for part in every if part == "transfer" or part not in NOT_ITS_OWN]
     if meant := _meant(what, parts):
         return meant
-    raise UnknownRank(texts.no_such(what, [*ranks, *servers, *map(texts.part_shown, parts)]))
+    raise UnknownRank(texts.no_such(what, [*ranks, *servers], list(map(texts.part_shown, parts))))
 
 
 def _replayed(job: Job, what: str, parts: Sequence[str]) -> Prediction:
