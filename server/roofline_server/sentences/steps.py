@@ -40,6 +40,16 @@ def idle_hooks(names: Sequence[str]) -> str:
     return f"{hooks} installed but no step happened that {'it sees' if one else 'they see'}; {_MARK}"
 
 
+def may_wait_for(ranks: Sequence[str], missing: int) -> str:
+    """ranks: the first of those that were not seen; missing: how many there are."""
+    was, they = ("was", "it has") if missing == 1 else ("were", "they have")
+    who = listed(ranks) if missing == len(ranks) else f"{missing} ranks ({first_of(ranks, 4)})"
+    return (
+        f"no step happened that hooks see. Perhaps the ranks wait for {who}, which {was} not seen: look "
+        f"whether {they} started. Else {_MARK}"
+    )
+
+
 def no_steps_of(ranks: Sequence[str], why: str) -> str:
     return f"no steps of {listed(ranks)}: {why}"
 

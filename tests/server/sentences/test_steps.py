@@ -33,6 +33,22 @@ from roofline_server.sentences import steps as texts
             ),
         ),
         (
+            texts.may_wait_for(["ddp:2"], 1),
+            (
+                "no step happened that hooks see. Perhaps the ranks wait for ddp:2, which was not seen: look "
+                "whether it has started. Else mark steps with roofline_step.step(k) or give "
+                "`roofline-agent run --step-regex`"
+            ),
+        ),
+        (
+            texts.may_wait_for(["ddp:2", "ddp:3"], 2),
+            (
+                "no step happened that hooks see. Perhaps the ranks wait for ddp:2, ddp:3, which were not "
+                "seen: look whether they have started. Else mark steps with roofline_step.step(k) or give "
+                "`roofline-agent run --step-regex`"
+            ),
+        ),
+        (
             texts.no_steps_of(["ps:0", "ps:1"], texts.NOTHING_SERVED),
             "no steps of ps:0, ps:1: it has none of its own, and no worker's steps are known",
         ),

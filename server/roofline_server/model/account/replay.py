@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...records import Floats
+from ..intervals import interval
 from .synchronous_job import LACKING, Job
 
 SHIFTS = 24
@@ -31,7 +32,8 @@ class Replay:
         self._random = np.random.default_rng(0)
 
     def like_others(self, ranks: Sequence[int], parts: Sequence[str]) -> Floats:
-        """Steps in which these parts of these ranks last as long as those of the other ranks; (steps,)."""
+        """Steps in which these parts of these ranks last as long as those of the other ranks; (steps,). What
+        is gained only because ranks that were late in turns are then late at random is left out."""
         steps, count = self._arrival.shape
         own = np.asarray(ranks, np.int64)
         others = np.setdiff1d(np.arange(count), own)
@@ -40,13 +42,20 @@ class Replay:
         part = self.group(parts)
         rest = self._arrival[:, own] - part[:, own]
         latest_other = self._arrival[:, others].max(axis=1)
-        total = np.zeros(steps)
+        total, shifted = np.zeros(steps), np.zeros(steps)
         number = np.arange(steps)
         for shift in self._random.integers(0, steps, SHIFTS):
+            then = (number + shift) % steps
             donors = part[:, self._random.choice(others, len(own))]
-            latest = (rest + donors[(number + shift) % steps]).max(axis=1)
-            total += np.maximum(latest_other, latest)
-        return total / SHIFTS
+            total += np.maximum(latest_other, (rest + donors[then]).max(axis=1))
+            shifted += np.maximum(latest_other, (rest + part[:, own][then]).max(axis=1))
+        by_shift = interval(self.job.played - shifted / SHIFTS)
+        if not by_shift.surely > 0:
+            return total / SHIFTS
+        # As far as the others' times vary, too: who alone is late at times takes no turns.
+        varies = part.std(axis=0)
+        in_turns = min(1.0, float(varies[others].mean() / varies[own].mean())) if varies[own].any() else 0.0
+        return total / SHIFTS + in_turns * by_shift.mean
 
     def each_like_others(self, late: Sequence[tuple[int, Sequence[str]]]) -> Floats:
         """Steps in which each of these ranks has as much of its parts as ranks that are not late by the same;

@@ -9,6 +9,7 @@ from ...records import EventKind, rows
 from ...sentences import steps as texts
 from ...sentences.reasons import NO_STEPS_IN_FILES, ONE_MARK, UNREADABLE
 from ...store.view import JobView
+from ..ranks.unseen import unseen_ranks
 from .reasons import HOOK, has_marked, is_recorded, marks_refused, unreadable
 
 
@@ -25,6 +26,9 @@ def why_none(view: JobView, number: int) -> str:
         return texts.failed_hooks(failed)
     if has_marked(view, number):
         return ONE_MARK
+    if hooks and (unseen := unseen_ranks(view)):
+        names = [name for one in unseen for name in one.ranks]
+        return texts.may_wait_for(names, sum(one.missing for one in unseen))
     if hooks:
         return texts.idle_hooks(list(hooks))
     if not any(who.rank == number for who in view.process_lifetimes):

@@ -435,6 +435,28 @@ def test_ranks_that_are_late_by_turns_have_no_single_cause() -> None:
     assert found.lost > 0.03
 
 
+@pytest.mark.parametrize("lasting", [1, 10, 12])  # steps of a turn
+@pytest.mark.parametrize("planted", ["blocked", "host", "kernels"])
+def test_rank_that_has_one_turn_more_is_not_named(planted: str, lasting: int) -> None:
+    """The first of two ranks has 13 turns of 10 steps, the other one 12."""
+    turns = {rank: np.where(np.arange(250) // lasting % 2 == rank, 0.06, 0.0) for rank in range(2)}
+    found = concluded(job(steps=250, plant={planted: turns}))
+    assert (found.kind, found.bottleneck, found.also) == ("unclear", None, [])
+    assert found.lost > 0.02
+
+
+def test_rank_that_is_late_while_another_is_not_late_by_the_same_takes_no_turns() -> None:
+    turns = [np.where(np.arange(STEPS) % 2 == rank, 0.06, 0.0) for rank in range(2)]
+    found = concluded(job(plant={"host": {0: turns[0]}, "blocked": {1: turns[1]}}))
+    gains = {
+        (cause.kind, *cause.ranks): cause.gain.mean for cause in [found.bottleneck, *found.also] if cause
+    }
+    assert gains == {
+        ("host", "ddp:0"): pytest.approx(0.03, rel=0.1),
+        ("blocked", "ddp:1"): pytest.approx(0.03, rel=0.1),
+    }
+
+
 def test_what_passes_is_no_bottleneck() -> None:
     once = np.where(np.arange(STEPS) < 50, 0.05, 0.0)
     found = concluded(job(plant={"delay": {1: once}}))

@@ -40,6 +40,21 @@ def test_rank_without_kernels_says_why(tmp_path: Path, events: list[pb.Event], r
     assert reasons_of(view, number)["flops"] == reason
 
 
+@pytest.mark.parametrize("world", [2, 3])
+def test_ranks_without_steps_may_wait_for_one_that_never_started(tmp_path: Path, world: int) -> None:
+    store, host = open_store(tmp_path), Host("a", CPU)
+    host.greet(store)
+    ranks = [rank(role="ddp", index=i, pid=100 + i, world=world) for i in range(2)]
+    hook = "hook.torch_ddp=installed"
+    facts = [
+        pb.Event(kind=pb.EVENT_KIND_FACT, rank=i, begin_ns=FIRST, end_ns=FIRST, text=hook) for i in range(2)
+    ]
+    host.put(store, batch(1, FIRST, FIRST + 3 * S, ranks=ranks, events=facts))
+    view = store.view("job")
+    assert view is not None
+    assert ("wait for ddp:2, which was not seen" in why_none(view, min(view.ranks))) == (world == 3)
+
+
 def test_rank_beside_refused_marks_is_not_said_to_have_marked_nothing(tmp_path: Path) -> None:
     gone = "a mark from a process that has gone"
     store, host = open_store(tmp_path), Host("a", CPU)
