@@ -332,12 +332,13 @@ class Marker:
     def switch_kernels(self, number: int, end_ns: int) -> None:
         """Step `number` ended at end_ns: its kernels, or those of the next, may be in the sample."""
         try:
-            if not self.samples_kernels and not self._can_sample(number):
+            prints = not self.samples_kernels
+            if prints and not self._can_sample(number):
                 return
             if self._switch is None:
                 overhead = float(self._environ.get(kernel_switch.OVERHEAD, "0.005"))
                 found = kernel_switch.switches()
-                if self._output.write(b""):
+                if not prints and self._output.write(b""):
                     kernel_switch.warm_up(found)
                 self._switch = kernel_switch.KernelSwitch(
                     found, self._output.write, self.fact, overhead, self._noting
