@@ -209,6 +209,7 @@ class TimedSwitch:
     def __init__(self, note: Callable[[bytes], bool], page: Any) -> None:
         """As of KernelSwitch."""
         self._note, self._page = note, page
+        self._flags: List[onednn_flag.OnednnFlag] = []  # kept, as looking for them takes milliseconds
         self._switches: List[Switch] = []
         self._reported_ns = 0  # until then every kernel is; 0: they are off
         self.is_over = False  # there is nothing to switch
@@ -217,9 +218,10 @@ class TimedSwitch:
     def look(self) -> None:
         """Call it several times a second."""
         if not self._switches:
-            self._switches = printing()
+            self._flags = self._flags or onednn_flag.flags()
+            self.is_over = not self._flags
+            self._switches = [flag for flag in self._flags if flag.prints]
             if not self._switches:
-                self.is_over = not onednn_flag.flags()
                 return
             self._note(sample_note("timed", 0))
             self._begin()

@@ -252,13 +252,17 @@ class Served:
         self.page[kernel_switch.LINES_AT] = wanted
         self.now = 0
         self.printed: list[tuple[str, int]] = []
-        monkeypatch.setattr(kernel_switch, "printing", lambda: [self._set] if self.prints else [])
-        monkeypatch.setattr(kernel_switch.onednn_flag, "flags", lambda: [self._set] if self.known else [])
+        self.searches = 0
+        monkeypatch.setattr(kernel_switch.onednn_flag, "flags", self._search)
         monkeypatch.setattr(kernel_switch.time, "monotonic_ns", lambda: self.now)
         self.switch = kernel_switch.TimedSwitch(self._print, self.page)
 
-    def _set(self, level: int) -> None:
+    def __call__(self, level: int) -> None:
         self.level = level
+
+    def _search(self) -> list[Any]:
+        self.searches += 1
+        return [self] if self.known else []
 
     def _print(self, line: bytes) -> bool:
         _, _, pid, what, moment, _ = line.decode().split(",")
@@ -286,6 +290,14 @@ def test_kernels_of_a_server_are_recorded_while_the_wrapper_reads_them(
     assert levels == [*[1] * 11, *[0] * 9, *[1] * 9]
     began = [("timed", 0), ("on", S), ("through", 2 * S), ("through", 3 * S), ("off", round(3.75 * S))]
     assert served.printed == [*began, ("on", 6 * S), ("through", 7 * S), ("through", 8 * S)]
+
+
+def test_server_that_calls_no_kernels_is_searched_for_a_library_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = Served(monkeypatch)
+    for second in range(9):
+        served.look(second)
+    assert served.searches == 1
+    assert not served.switch.is_over, "it may call one yet"
 
 
 def test_library_is_silent_once_its_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
