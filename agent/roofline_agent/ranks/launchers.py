@@ -20,6 +20,7 @@ LAUNCHERS = frozenset([
     "hydra_bstrap_proxy",
     "torchrun", "horovodrun", "accelerate", "accelerate-launch", "deepspeed",
     "roofline-agent", "roofline_agent", "roofline-server", "roofline-client",
+    "signal-witness",  # of `roofline-agent run` (run/witness.py); until it has this title it looks like that
 ])
 OWN_PACKAGES = ("roofline_server", "roofline_client")  # python -m roofline_server.store.sealing
 LAUNCHER_MODULES = frozenset([

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from roofline_agent.ranks.discovery import Discovery
+from roofline_agent.run.witness import TITLE
 
 from tests.fakes import add_process
 
@@ -49,6 +50,18 @@ def test_shell_that_becomes_a_training_with_a_title_is_a_rank(tmp_path: Path) ->
     assert discovery.scan() == ([], [])
     add_titled(tmp_path, 11, b"\0" * 90)
     assert [(rank.job, rank.key) for rank in discovery.scan()[0]] == [("77", "ddp:1")]
+
+
+def test_witness_of_a_wrapper_that_was_seen_before_it_had_its_title_is_no_rank(tmp_path: Path) -> None:
+    wrapper = ("python", "/usr/bin/roofline-agent", "run", "--", "python", "train.py")
+    add_process(tmp_path, 11, RANK, wrapper)
+    add_process(tmp_path, 12, RANK, ("python", "train.py"), parent=11)
+    add_process(tmp_path, 13, RANK, wrapper, parent=11)  # just forked, on a busy machine
+    discovery = Discovery(str(tmp_path))
+    assert [rank.pid for rank in discovery.scan()[0]] == [12]
+    add_process(tmp_path, 13, b"\0" * 90, (TITLE.decode(),), parent=11)
+    for _ in range(40):
+        assert discovery.scan() == ([], [])
 
 
 def test_process_that_has_a_pid_again_is_not_the_one_before(tmp_path: Path) -> None:
