@@ -22,6 +22,7 @@ from .signals import raise_again
 
 SAMPLED = "ROOFLINE_KERNELS"  # "sampled": the wrapper wants kernels of a sample of steps
 OVERHEAD = "ROOFLINE_OVERHEAD"  # share of the time that all of us may take, as "0.005"
+PRINTS = "tensorflow"  # a framework whose oneDNN can only be switched if it has begun to print
 # What the wrapper has set for libraries that cannot be switched while they run.
 SWITCHES = ("MKL_VERBOSE", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
@@ -118,6 +119,7 @@ class KernelSwitch:
         self._other_ns = 0.0  # what steps before it took, in the mean; 0: not known
         self._on = False
         self._late = False  # switched on when kernels of this step may have run already
+        self._set(0)  # in a process with PyTorch and TensorFlow both have been left to print
         os.register_at_fork(after_in_child=self.silence)
 
     def silence(self) -> None:
@@ -134,6 +136,8 @@ class KernelSwitch:
         """
         if not self._switches:
             return NEVER
+        if self._next < 0 and number >= BEHIND_FIRST - 1:  # the first steps have ended at once
+            self._next = number + 1
         if self._on:
             self._ended(number, end_ns, leave_next)
         elif 0 <= self._next <= number + 1 and not leave_next:
@@ -223,8 +227,10 @@ class TimedSwitch:
             self._switches = [flag for flag in self._flags if flag.prints]
             if not self._switches:
                 return
-            self._note(sample_note("timed", 0))
-            self._begin()
+            if self._note(sample_note("timed", 0)):
+                self._begin()
+            else:  # stdout goes elsewhere now
+                self._switches = []
         elif not self._reported_ns and self._page[LINES_AT]:
             for switch in self._switches:
                 switch(1)
@@ -264,8 +270,16 @@ def switchable(environ: Any = os.environ) -> bool:
     if environ.get(SAMPLED) != "sampled":
         return False
     for name in SWITCHES:
-        environ.pop(name, None)
+        if name == "MKL_VERBOSE" or PRINTS not in sys.modules:
+            environ.pop(name, None)
     return True
+
+
+def let_print(environ: Any = os.environ) -> None:
+    """Called as a framework has been loaded whose oneDNN can only be switched if it has begun to print."""
+    if environ.get(SAMPLED) == "sampled":
+        environ.setdefault(SWITCHES[1], "1")
+        onednn_flag.flags()
 
 
 def switches() -> List[Switch]:

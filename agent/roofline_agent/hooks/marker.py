@@ -280,19 +280,22 @@ class Marker:
         in a sample of the steps, if the wrapper wants that."""
         if kernel_switch.switchable(self._environ) and not self.samples_kernels:
             self._switch_at = -1
+            self.samples_kernels = True  # the libraries are silent already
             self._begin_sample()
 
     def look_for_switches(self) -> None:
         """A framework has been loaded of whose libraries it is not known yet whether they can be switched:
         find out now, as that would make a step longer."""
-        if self._environ.get(kernel_switch.SAMPLED) == "sampled":
-            onednn_flag.flags()
+        kernel_switch.let_print(self._environ)
 
-    def _begin_sample(self) -> None:
-        self.samples_kernels = True
-        # From here on only stretches of which a note says so are recorded.
-        self._output.write(kernel_switch.sample_note("sampled", 0))
-        self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
+    def _begin_sample(self) -> bool:
+        """Say that from here on only stretches of which a note says so are recorded. False: stdout goes
+        elsewhere now; a wrapper without the note would take silence for idleness."""
+        noted = self._output.write(kernel_switch.sample_note("sampled", 0))
+        if self.samples_kernels or noted:
+            self.samples_kernels = True
+            self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)
+        return noted
 
     def leave_kernels(self) -> None:
         """From now on record no kernels in a sample of the steps: what oneDNN and MKL do is no training."""
@@ -360,11 +363,7 @@ class Marker:
         """Whether libraries that print every kernel can be switched after all; their first one tells that."""
         if not onednn_flag.flags():
             self._switch_at = kernel_switch.NEVER
-        elif printing := kernel_switch.printing():
-            for switch in printing:
-                switch(0)
-            self._begin_sample()
-        else:
+        elif not (kernel_switch.printing() and self._begin_sample()):
             self._switch_at = 2 * number + 2 if number < LAST_LOOK else kernel_switch.NEVER
         return self.samples_kernels
 

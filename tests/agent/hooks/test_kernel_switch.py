@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -223,6 +225,30 @@ def test_mkl_is_warmed_up_with_its_lines_on_and_left_silent(monkeypatch: pytest.
     monkeypatch.setattr(kernel_switch, "_function", lambda path, name: axpy if name == "saxpy_" else None)
     kernel_switch.warm_up([happened.append])
     assert happened == [1, 6, 0]
+
+
+def test_tensorflows_library_is_left_to_print_beside_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the variable as its first kernel runs, before or after PyTorch is loaded."""
+    monkeypatch.setattr(kernel_switch.onednn_flag, "flags", list)
+    both = {"ROOFLINE_KERNELS": "sampled", "MKL_VERBOSE": "1", "ONEDNN_VERBOSE": "1"}
+    first, later = dict(both), dict(both)
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert kernel_switch.switchable(later)
+    assert later == {"ROOFLINE_KERNELS": "sampled"}
+    kernel_switch.let_print(later)
+    assert later == {"ROOFLINE_KERNELS": "sampled", "ONEDNN_VERBOSE": "1"}
+    monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
+    assert kernel_switch.switchable(first)
+    assert first == {"ROOFLINE_KERNELS": "sampled", "ONEDNN_VERBOSE": "1"}
+    not_asked: dict[str, str] = {}
+    kernel_switch.let_print(not_asked)
+    assert not_asked == {}
+
+
+def test_first_steps_that_ended_at_once_are_followed_by_a_sampled_one() -> None:
+    rank = Rank()
+    assert rank.step(7) == 1, "what the first call of eight updates has printed is lost in part"
+    assert rank.step(15) == 0
 
 
 # -- steps that end at once ----------------------------------------------------------------------------

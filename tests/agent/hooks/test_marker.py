@@ -160,3 +160,18 @@ def test_several_steps_that_end_at_once_are_switched_behind_the_last(monkeypatch
     marker.more = False
     marker.border(1)
     assert marker.samples_kernels
+
+
+def test_library_prints_on_while_no_note_of_its_switch_reaches_the_wrapper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    marker, levels, printed = kernels_of(monkeypatch, [True] * 9)
+    with monkeypatch.context() as moved:  # stdout goes to a file
+        moved.setattr(marker._output, "write", lambda line: False)
+        marker.border(0)
+        assert not levels and not marker.samples_kernels
+    marker.border(1)
+    assert not levels, "it is tried again behind step 2"
+    marker.border(2)
+    assert levels[0] == 0 and marker.samples_kernels
+    assert b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid() in printed
