@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ..end_to_end.conftest import REPOSITORY, Site, values, wait_until
+from .conftest import interpreter
 from .torch_runs import DDP, finish, torchrun, wrapping
 
 pytestmark = [pytest.mark.framework, pytest.mark.timeout(400)]
@@ -15,6 +16,7 @@ KERNELS = REPOSITORY / "examples" / "kernels"
 CPU = ["--device", "cpu", "--threads", 1]
 CONV2D = [KERNELS / "conv2d.py", *CPU, "--batch", 4, "--size", 15, "--channels", 16, "--filters", 32]
 LSTM = [KERNELS / "lstm.py", *CPU, "--batch", 4, "--length", 5, "--hidden", 32]
+KERAS = REPOSITORY / "tests" / "frameworks" / "keras_updates.py"
 CNN = [REPOSITORY / "tests" / "frameworks" / "torch_training.py"]
 STEPS = 120
 WORK = ("flops_per_step", "bytes_per_step.minimum", "intensity.minimum")
@@ -66,6 +68,22 @@ def test_sample_tells_what_all_steps_tell(site: Site, torch_python: str, script:
     site.agent()
     every = trained(site, torch_python, "1", script, ["--kernels", "all"])
     sample = trained(site, torch_python, "2", script, [])
+    assert len(every) > len(WORK)
+    assert sample == pytest.approx(every, rel=0.01)
+    assert recorded(site, "2") < 0.5 * recorded(site, "1"), "calls of most steps were not recorded"
+
+
+@pytest.mark.parametrize("per_call", [1, 8])
+@pytest.mark.parametrize("variable", ["ROOFLINE_TF_PYTHON", "ROOFLINE_KERAS3_PYTHON"])
+def test_sample_of_a_keras_training_tells_what_all_steps_tell(
+    site: Site, variable: str, per_call: int
+) -> None:
+    """Its oneDNN prints from the start on, until it is switched by its own flag."""
+    script = [KERAS, STEPS, per_call]
+    site.server()
+    site.agent()
+    every = trained(site, interpreter(variable), "1", script, ["--kernels", "all"])
+    sample = trained(site, interpreter(variable), "2", script, [])
     assert len(every) > len(WORK)
     assert sample == pytest.approx(every, rel=0.01)
     assert recorded(site, "2") < 0.5 * recorded(site, "1"), "calls of most steps were not recorded"

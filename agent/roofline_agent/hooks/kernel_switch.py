@@ -153,9 +153,9 @@ class KernelSwitch:
 
     def _ended(self, number: int, end_ns: int, leave_next: bool) -> None:
         """A step ended while the libraries were on."""
-        if self._late:
-            # The step that follows is the first whole one.
-            self._late, again = False, True
+        was_late, self._late = self._late, False
+        if was_late:
+            again = True  # the step that follows is the first whole one
         else:
             before, begin_ns = self._begin
             each_ns = (end_ns - begin_ns) // max(1, number - before)
@@ -167,7 +167,8 @@ class KernelSwitch:
         if not again:
             self._set(0)
             self._on = False
-        if not self._report("through" if again else "off", end_ns) and again:
+        # Of what began late nothing is claimed: where steps end at once, theirs are parts of it.
+        if not self._report(("on" if was_late else "through") if again else "off", end_ns) and again:
             self._set(0)
             self._on = False
 
@@ -227,7 +228,7 @@ class TimedSwitch:
             self._switches = [flag for flag in self._flags if flag.prints]
             if not self._switches:
                 return
-            if self._note(sample_note("timed", 0)):
+            if self._note(sample_note("timed", time.monotonic_ns())):
                 self._begin()
             else:  # stdout goes elsewhere now
                 self._switches = []

@@ -291,7 +291,7 @@ class Marker:
     def _begin_sample(self) -> bool:
         """Say that from here on only stretches of which a note says so are recorded. False: stdout goes
         elsewhere now; a wrapper without the note would take silence for idleness."""
-        noted = self._output.write(kernel_switch.sample_note("sampled", 0))
+        noted = self._output.write(kernel_switch.sample_note("sampled", time.monotonic_ns()))
         if self.samples_kernels or noted:
             self.samples_kernels = True
             self.fact("cost.kernels", "1/%d" % kernel_switch.UNTIL_KNOWN)

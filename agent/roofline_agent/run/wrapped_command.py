@@ -238,6 +238,8 @@ class WrappedCommand:
         stretches, calls = self._stdout.take_stretches(), self._stdout.take()
         missed = any(output.missed() for output in self._outputs[:1])
         if self._recording and self._stdout.sampled:
+            if (sampled_from_ns := self._stdout.take_sampled_from()) and not missed:
+                self.link.send_calls(calls, sampled_from_ns)
             self.link.send_stretches(stretches)
             if self._stdout.timed:
                 self._page.want_lines(self._wants_lines())

@@ -82,6 +82,8 @@ class VerboseFilter:
         self.calls_dropped = 0
         self.reads = True  # False: lines are taken out unread
         self.sampled = self.timed = False
+        self._before: list[TimedCall] = []  # calls before that
+        self._sampled_from_ns = 0
         self._sampler = 0  # the process whose kernels are on; 0: none's
         self._on_ns = 0  # since when
         self._trouble = 0  # lines that were not understood, until then
@@ -140,8 +142,16 @@ class VerboseFilter:
         return passed
 
     def take(self) -> list[TimedCall]:
-        """The calls since the last time, in the stream's order; where steps are sampled, none."""
-        return [] if self.sampled else self._take_all()
+        """The calls since the last time, in the stream's order; of sampled steps none: those before them."""
+        if not self.sampled:
+            return self._take_all()
+        calls, self._before = self._before, []
+        return calls
+
+    def take_sampled_from(self) -> int:
+        """Once, when sampling began (node time), if every line until then was read; else 0."""
+        moment_ns, self._sampled_from_ns = self._sampled_from_ns, 0
+        return moment_ns
 
     def _take_all(self) -> list[TimedCall]:
         calls, self._calls = self._calls, []
@@ -197,6 +207,8 @@ class VerboseFilter:
         """A note of hooks: kernels are on, still on, or off from here."""
         calls = self._take_all()
         if what in (b"sampled", b"timed"):
+            if not self.sampled and self.reads:
+                self._before, self._sampled_from_ns = calls, moment_ns
             self.sampled, self.timed, self.reads = True, what == b"timed", True
             return
         trouble = self.lines_unparsed + self.calls_dropped

@@ -245,6 +245,14 @@ def test_tensorflows_library_is_left_to_print_beside_pytorch(monkeypatch: pytest
     assert not_asked == {}
 
 
+def test_of_steps_that_end_at_once_none_is_claimed_whose_begin_was_known_late() -> None:
+    rank = Rank()
+    rank.step(7, known_after_ns=100 * MS)
+    rank.step(15)
+    assert rank.step(23) == 0
+    assert rank.notes == ["on", "on", "off"], "the second begins the stretch anew"
+
+
 def test_first_steps_that_ended_at_once_are_followed_by_a_sampled_one() -> None:
     rank = Rank()
     assert rank.step(7) == 1, "what the first call of eight updates has printed is lost in part"
@@ -314,7 +322,7 @@ def test_kernels_of_a_server_are_recorded_while_the_wrapper_reads_them(
     served.prints = True
     levels = [served.look(second / 4, not 14 < second < 24) for second in range(4, 33)]
     assert levels == [*[1] * 11, *[0] * 9, *[1] * 9]
-    began = [("timed", 0), ("on", S), ("through", 2 * S), ("through", 3 * S), ("off", round(3.75 * S))]
+    began = [("timed", S), ("on", S), ("through", 2 * S), ("through", 3 * S), ("off", round(3.75 * S))]
     assert served.printed == [*began, ("on", 6 * S), ("through", 7 * S), ("through", 8 * S)]
 
 

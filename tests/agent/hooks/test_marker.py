@@ -174,4 +174,4 @@ def test_library_prints_on_while_no_note_of_its_switch_reaches_the_wrapper(
     assert not levels, "it is tried again behind step 2"
     marker.border(2)
     assert levels[0] == 0 and marker.samples_kernels
-    assert b"roofline_verbose,kernels,%d,sampled,0,0\n" % os.getpid() in printed
+    assert any(line.startswith(b"roofline_verbose,kernels,%d,sampled," % os.getpid()) for line in printed)

@@ -292,6 +292,17 @@ def test_calls_come_in_the_stretches_that_hooks_have_sampled() -> None:
     assert filtered.take_stretches() == []
 
 
+@pytest.mark.parametrize(("reads", "moment", "calls"), [(True, 7, 2), (False, 0, 0)])
+def test_calls_before_the_sample_are_those_until_it_began(reads: bool, moment: int, calls: int) -> None:
+    filtered = VerboseFilter()
+    filtered.reads = reads
+    filtered.feed(PRODUCT + PRODUCT, 0)
+    filtered.feed(note("sampled", 7) + PRODUCT + note("on", 10) + PRODUCT + note("off", 20), 0)
+    assert (filtered.take_sampled_from(), len(filtered.take())) == (moment, calls)
+    assert (filtered.take_sampled_from(), filtered.take()) == (0, [])
+    assert [len(s.calls) for s in filtered.take_stretches()] == [1]
+
+
 def test_stretch_with_a_line_that_was_not_understood_is_not_claimed() -> None:
     filtered = VerboseFilter()
     garbled = b"MKL_VERBOSE SGEMM(T,N,2,3\n"
