@@ -1,9 +1,12 @@
-"""Sockets that listen at all addresses of this machine: of IPv4 and of IPv6, as gRPC's do."""
+"""Sockets that listen at all addresses of this machine (of IPv4 and of IPv6, as gRPC's do), and files with
+which they speak TLS."""
 
 from __future__ import annotations
 
 import errno
 import socket
+import ssl
+from pathlib import Path
 
 ALL = ("0.0.0.0", "::")  # either stands for both families
 BACKLOG = 128
@@ -35,3 +38,18 @@ def _listening(family: socket.AddressFamily, host: str, port: int, backlog: int)
         made.close()
         raise
     return made
+
+
+def why_no_identity(certificate: Path, key: Path) -> str:
+    """Why nobody can speak TLS with these files; "" if one can."""
+    for file in (certificate, key):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            return f"cannot read {file}: {error.strerror}"
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        why = f" ({error.reason})" if error.reason else ""
+        return f"{certificate} and {key} are no certificate in PEM and its key{why}"
+    return ""

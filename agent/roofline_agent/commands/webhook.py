@@ -69,22 +69,15 @@ def webhook(
 
 def _check_identity(certificate: Path, key: Path) -> None:
     """Raises ConfigError for files with which nobody can speak TLS."""
-    import ssl
+    from roofline.listening import why_no_identity
 
     from ..errors import ConfigError
 
     for file in (certificate, key):
-        try:
-            file.read_bytes()
-        except FileNotFoundError:
-            raise ConfigError(f"there is no file {file}") from None
-        except OSError as error:
-            raise ConfigError(f"cannot read {file}: {error.strerror}") from None
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        why = f" ({error.reason})" if error.reason else ""
-        raise ConfigError(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
+        if not file.exists():
+            raise ConfigError(f"there is no file {file}")
+    if why := why_no_identity(certificate, key):
+        raise ConfigError(why)
 
 
 def _renewing(config: Any, renewal: Any) -> Callable[[], Awaitable[None]]:

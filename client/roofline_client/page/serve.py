@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import os
 import socket
-import ssl
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,7 +14,7 @@ from types import FrameType
 from typing import NamedTuple
 
 import uvicorn
-from roofline.listening import at_all_addresses, is_all
+from roofline.listening import at_all_addresses, is_all, why_no_identity
 from roofline.renewal import Renewal
 
 from ..address import DEFAULT_SERVER, check_address, known_servers
@@ -134,16 +133,8 @@ def run(found: Settings, place: Place, announce: Callable[[], None], until_stdin
 
 def check_identity(certificate: Path, key: Path) -> None:
     """Raises CannotListen for files with which nobody can speak TLS."""
-    for file in (certificate, key):
-        try:
-            file.read_bytes()
-        except OSError as error:
-            raise CannotListen(f"cannot read {file}: {error.strerror}") from None
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except ssl.SSLError as error:
-        why = f" ({error.reason})" if error.reason else ""
-        raise CannotListen(f"{certificate} and {key} are no certificate in PEM and its key{why}") from None
+    if why := why_no_identity(certificate, key):
+        raise CannotListen(why)
 
 
 def _renewing(config: uvicorn.Config, renewal: Renewal) -> Callable[[], Awaitable[None]]:
